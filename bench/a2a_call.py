@@ -2,10 +2,10 @@
 
     python bench/a2a_call.py [--seconds 4] [--connections 1,16] [--rounds 3]
 
-All servers run at once and are loaded in turn, round by round, so that a slow moment of the machine falls on each.
-The SDK's server keeps tasks in memory and has no limits, rights, conversation or audit; Sabir stores the turn, its
-audit line and the task in SQLite. ``SendMessage`` over JSON-RPC: the agent repeats what it hears. Prints calls a
-second, latency and server CPU a call, the median of the rounds, and the ratios of CPU: the aim is at most 1.3.
+All servers run at once and are loaded in turn, round by round, so that a slow moment of the machine affects each. The
+SDK's server keeps tasks in memory and has no limits, rights, conversation or audit; Sabir stores the turn, its audit
+entry and the task in SQLite. ``SendMessage`` over JSON-RPC: the agent repeats its input. Prints calls per second,
+latency and server CPU per call, the median of the rounds, and the CPU ratios: the target is at most 1.3.
 """
 
 from __future__ import annotations

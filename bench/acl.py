@@ -1,4 +1,4 @@
-"""The same 1 KB TASK_REQUEST between two agents: ACL beside SPADE and osBrain.
+"""The same 1 KB TASK_REQUEST between two agents: ACL compared with SPADE and osBrain.
 
 SPADE runs in its own environment. Over XMPP its sender, its receiver and its server (``spade run``) are three processes
 and every message passes through the server; nothing is stored. Ours are checked against the table of conversations and
@@ -57,8 +57,8 @@ SETTINGS = DialogueSettings(inbox_messages=1_000_000, sender_messages=1_000_000)
 SENDERS = 64
 PIPELINED = 1_000
 ENTRIES = 10_000
-ONE_WAY = 3_000  # messages of a block, on both sides
-ASKED = (400, 200)  # requests of a block by one asker: ours and theirs
+ONE_WAY = 3_000  # messages per block, on both sides
+ASKED = (400, 200)  # requests per block by one asker: ours and theirs
 ANSWERED = (2_000, 640)  # and by 64 askers
 
 
@@ -79,7 +79,7 @@ REQUEST = envelope_of(
 
 
 def request() -> Envelope:
-    """A TASK_REQUEST of 1 KB; no two say the same."""
+    """A TASK_REQUEST of 1 KB; all are different."""
     message_id = ordered_uuid()
     payload = {"task_type": "ask", "task_description": f"{message_id} {FILLING}"}
     return msgspec.structs.replace(REQUEST, message_id=message_id, payload=payload)
@@ -118,7 +118,7 @@ class Agents:
         self._answers.pop(envelope.in_reply_to or "").set_result(envelope)
 
     async def send(self, count: int, senders: int = SENDERS) -> dict[str, float]:
-        """Many senders, each waiting until its message is accepted; until the last is handled."""
+        """Many senders, each waiting until its message is accepted; ends when the last is handled."""
         self._left, self._answering = count, False
         self._done.clear()
         left = iter(range(count))
@@ -153,13 +153,13 @@ class Agents:
         return {"p50": statistics.median(times), "per_second": len(times) / took}
 
     async def open_conversations(self, count: int) -> None:
-        """Conversations that wait for the reply of an agent that is absent."""
+        """Conversations that wait for the reply of an absent agent."""
         for _ in range(count):
             await self._dialogues.post(request(), "absent")
 
 
 async def send_letters(bus: MemoryBus, count: int) -> dict[str, float]:
-    """The same messages over the bus in memory, which keeps no conversations, as the others keep none."""
+    """The same messages over the bus in memory, without conversations, like the others."""
     left, done = count, asyncio.Event()
 
     async def handle(letter: Letter) -> None:
@@ -218,7 +218,7 @@ async def work(address: str) -> None:
 
 
 class Sides(NamedTuple):
-    """Who is measured."""
+    """The systems that are measured."""
 
     memory: Process
     sqlite: Process
@@ -251,35 +251,35 @@ async def _osbrain(up: AsyncExitStack) -> Process | None:
 
 
 class OsBrain(Process):
-    """Its agents print to standard output, too; only JSON is for us."""
+    """Its agents also print to standard output; only JSON is for us."""
 
-    async def told(self) -> dict[str, Any]:
+    async def next_report(self) -> dict[str, Any]:
         while True:
             try:
-                return await super().told()
+                return await super().next_report()
             except json.JSONDecodeError:
                 continue
 
 
 async def spade_sends(sides: Sides, count: int, *, inside: bool) -> dict[str, float]:
-    """Its rate, and the CPU seconds for a message: of one process, or of sender, receiver and server."""
+    """Its rate, and the CPU seconds per message: of one process, or of sender, receiver and server."""
     sender, receiver = (
         (sides.spade_inside, sides.spade_inside) if inside else (sides.spade_sender, sides.spade_receiver)
     )
     used = 0.0 if inside else cpu_seconds(sides)
     await receiver.do("expect", count)
     began = (await sender.do("send", count))["began"]
-    received = await receiver.told()
+    received = await receiver.next_report()
     cpu = received["cpu"] if inside else (cpu_seconds(sides) - used) / count
     rate = received["received"] / (received["at"] - began)
     return {"rate": rate, "cpu": cpu, "lost": count - received["received"]}
 
 
 def cpu_seconds(sides: Sides) -> float:
-    """What SPADE's sender, receiver and XMPP server, which has processes of its own, have used so far."""
+    """The CPU used so far by SPADE's sender, receiver and XMPP server, which has its own processes."""
     used = 0
     for entry in Path("/proc").iterdir():
-        with suppress(OSError):  # not a process, or one that is gone
+        with suppress(OSError):  # not a process, or one that has ended
             fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdigit() else []
             pids = (sides.spade_sender.pid, sides.spade_receiver.pid)
             if fields and (int(entry.name) in pids or int(fields[3]) == sides.spade_server):
@@ -288,7 +288,7 @@ def cpu_seconds(sides: Sides) -> float:
 
 
 async def spade_asks(sides: Sides, count: int, askers: int, *, inside: bool) -> float:
-    """Answers a second; for one asker by the median."""
+    """Answers per second; for one asker by the median."""
     sender = sides.spade_inside if inside else sides.spade_sender
     return float((await sender.do("ask", askers, count))["per_second"])
 
@@ -356,7 +356,7 @@ def show(rounds: list[dict[str, float]]) -> bool:
 
 
 async def flat(*addresses: str) -> tuple[float, float]:
-    """CPU seconds for a message in a store with 10, and in another with 10,000 open conversations, in turns."""
+    """CPU seconds per message in a store with 10, and in another with 10,000 open conversations, alternating."""
     async with agents(addresses[0]) as with_few, agents(addresses[-1]) as with_many:
         await with_few.open_conversations(10)
         await with_many.open_conversations(10_000)
@@ -388,7 +388,7 @@ async def directory(address: str) -> float:
 
 async def main(rounds: int) -> int:
     async with sides() as up:
-        await block(up)  # once before, for what is only slow the first time
+        await block(up)  # warm up
         measured = [await block(up) for _ in range(rounds)]
     good = show(measured)
     with tempfile.TemporaryDirectory() as folder:

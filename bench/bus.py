@@ -1,10 +1,10 @@
-"""1 KB messages between agents: one way and question-answer, in process and over NATS, beside SPADE.
+"""1 KB messages between agents: one way and question-answer, in process and over NATS, compared with SPADE.
 
-SPADE runs in an environment of its own with its own XMPP server (``spade run``). All processes of both sides are up for
-the whole run, on the same event loop (uvloop); in each round the two take turns, block by block, and who begins
-changes from round to round. What is printed is the median of the rounds, and the ratios that single rounds had. Over
-the network sender and receiver are two processes, and a question may take five seconds on either side. Our letters
-are kept by JetStream and acknowledged before ``send`` returns; SPADE's messages are kept nowhere.
+SPADE runs in its own environment with its own XMPP server (``spade run``). All processes of both sides run throughout,
+on the same event loop (uvloop); in each round the two take turns, block by block, and alternate who starts. The median
+of the rounds is printed, with the ratios of single rounds. Over the network, sender and receiver are two processes, and
+a question may take five seconds on either side. Our letters are stored by JetStream and acknowledged before ``send``
+returns; SPADE's messages are not stored.
 
     python bench/bus.py [ROUNDS]        needs a NATS server with JetStream at 127.0.0.1:4222
 """
@@ -38,12 +38,12 @@ NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
 BODY = b"x" * 1024
 SECONDS = 5.0  # for one answer
 SENDERS = 64
-BLOCKS = 3  # of a round, in turn with the other side
+BLOCKS = 3  # per round, alternating with the other side
 HERE = Path(__file__).resolve()
 
 
 class Kind(NamedTuple):
-    """One row of the table: what is measured, how often on each side, and the ratio that is wanted."""
+    """One row of the table: what is measured, how often on each side, and the target ratio."""
 
     name: str
     inside: bool
@@ -71,7 +71,7 @@ def say(**result: object) -> None:
 
 
 class Counting:
-    """Counts letters until all are there."""
+    """Counts letters until all have arrived."""
 
     def __init__(self) -> None:
         self.expect(0)
@@ -96,7 +96,7 @@ async def answer(called: Called) -> None:
 
 
 async def send_all(bus: Bus, count: int) -> dict[str, float]:
-    """Many senders, each waiting until its letter is kept."""
+    """Many senders, each waiting until its letter is stored."""
     left = iter(range(count))
 
     async def sender() -> None:
@@ -154,7 +154,7 @@ async def work(role: str, address: str) -> None:
 
 
 class Process:
-    """A process that is told what to do in lines, and answers in lines of JSON."""
+    """A process that takes commands as lines, and answers with lines of JSON."""
 
     def __init__(self, *command: str) -> None:
         self._command = command
@@ -163,7 +163,7 @@ class Process:
     async def __aenter__(self) -> Process:
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
-        await self.told()  # that it is ready
+        await self.next_report()  # wait until it is ready
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -180,7 +180,7 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
-    async def told(self) -> dict[str, Any]:
+    async def next_report(self) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), 120)
         if not line:
@@ -191,7 +191,7 @@ class Process:
     async def do(self, *words: object) -> dict[str, Any]:
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(" ".join(map(str, words)).encode() + b"\n")
-        return await self.told()
+        return await self.next_report()
 
 
 class Side(NamedTuple):
@@ -200,7 +200,7 @@ class Side(NamedTuple):
     inside: Process
     sender: Process
     receiver: Process
-    server: int = 0  # the session of a server between the two
+    server: int = 0  # the process group of a server between the two
 
     async def measured(self, kind: Kind, count: int) -> float:
         sender, receiver = (self.inside, self.inside) if kind.inside else (self.sender, self.receiver)
@@ -208,7 +208,7 @@ class Side(NamedTuple):
             return float((await sender.do("ask", kind.askers, count))["per_second"])
         await receiver.do("expect", count)
         began = (await sender.do("send", count))["began"]
-        received = await receiver.told()
+        received = await receiver.next_report()
         return float(received["received"] / (received["at"] - began))
 
 
@@ -251,7 +251,7 @@ async def spade() -> AsyncIterator[Side]:
                 sender = await up.enter_async_context(Process(*command, "sender", ports[0]))
                 yield Side(inside, sender, receiver, server.pid)
         finally:
-            os.killpg(server.pid, signal.SIGKILL)  # it has processes of its own
+            os.killpg(server.pid, signal.SIGKILL)  # it has its own processes
             await server.wait()
 
 
@@ -278,7 +278,7 @@ def _free_port() -> int:
 
 
 async def one_round(number: int, ours: Side, theirs: Side, kind: Kind) -> tuple[float, float]:
-    """What both sides did in blocks that took turns: the median of each."""
+    """The median of each side over blocks that took turns."""
     sides = [(ours, kind.ours), (theirs, kind.theirs)]
     found: dict[Side, list[float]] = {ours: [], theirs: []}
     for _ in range(BLOCKS):
@@ -299,7 +299,7 @@ def row(kind: Kind, rounds: list[tuple[float, float]]) -> bool:
 async def main(rounds: int) -> int:
     measured: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     async with sabir() as ours, spade() as theirs:
-        for kind in KINDS:  # once before, for what is only slow the first time
+        for kind in KINDS:  # warm up
             await ours.measured(kind, kind.ours // 10)
             await theirs.measured(kind, kind.theirs // 10)
         for number in range(rounds):

@@ -1,8 +1,9 @@
-"""Memory of a crawl: a local site of so many pages over HTTP, read by its links into an index without vectors.
+"""Memory of a crawl: a local site of many pages over HTTP, read by its links into an index without vectors.
 
     python bench/crawl.py [PAGES]           # default 10000
 
-Prints the resident memory after each fifth of the pages. Ends with 1 if the last fifths grow it by more than a quarter.
+Prints the resident memory after each fifth of the pages. Exits with 1 if the last fifths grow it by more than a
+quarter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sabir.search import Fetched, IngestProgress, LocalIndex, Reach, ingest
 FAN = 10
 
 
-def serve(pages: int, told: Connection) -> None:
+def serve(pages: int, reports: Connection) -> None:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -45,12 +46,12 @@ def serve(pages: int, told: Connection) -> None:
             return None
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    told.send(server.server_address[1])
+    reports.send(server.server_address[1])
     server.serve_forever()
 
 
 def resident() -> tuple[int, int]:
-    """MiB of this process: its own memory, and what it has mapped of files, which the system may drop at any time."""
+    """MiB of this process: its own memory, and mapped files, which the system may drop at any time."""
     rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     own, mapped = (int(rows[name].split()[0]) // 1024 for name in ("RssAnon", "RssFile"))
     return own, mapped

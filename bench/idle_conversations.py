@@ -1,10 +1,10 @@
-"""What an idle conversation costs the gateway's process: at most 1 KB of memory each, for 100,000 of them.
+"""The cost of an idle conversation in the gateway's process: at most 1 KB of memory each, for 100,000 of them.
 
     python bench/idle_conversations.py [--conversations 100000]
 
-A real gateway (SQLite) is asked over HTTP until that many conversations exist, each with a recorded turn and
-a token that its client keeps; then one in a thousand is gone on with, to show that all are still there. What
-the process has grown by, in resident memory, is divided by their number.
+A real gateway (SQLite) is asked over HTTP until that many conversations exist, each with a recorded turn and a token
+that its client keeps; then one in a thousand is continued, to show that all still exist. The growth of the process in
+resident memory is divided by their number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 TO_REACH = 1024  # bytes each
 CONNECTIONS = 16
-WARM_UP = 5_000  # requests before the first measurement: caches, pools and arenas have their size then
+WARM_UP = 5_000  # requests before the first measurement: until caches, pools and arenas have reached their size
 
 
 def resident(process: int) -> int:
@@ -34,7 +34,7 @@ def resident(process: int) -> int:
 
 
 class Connection:
-    """One kept-alive connection; as plain as can be, because the client shall not be what is slow."""
+    """One kept-alive connection; as simple as possible, so that the client is not the bottleneck."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -61,7 +61,7 @@ class Connection:
 
 
 async def converse(connections: list[Connection], count: int, keep: list[object]) -> None:
-    """Begin so many conversations; the tokens of one in a thousand are kept."""
+    """Start this many conversations; the tokens of one in a thousand are kept."""
     left = iter(range(count))
 
     async def one(connection: Connection) -> None:
@@ -77,7 +77,7 @@ async def run(count: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="sabir-idle-") as home:
         gateway = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "sabir", "serve", "--port", "0", "--home", home, "--log-level", "error",
-            stdout=asyncio.subprocess.PIPE, cwd=home, env={**os.environ, "SABIR_SITES": "[]"},  # echo alone
+            stdout=asyncio.subprocess.PIPE, cwd=home, env={**os.environ, "SABIR_SITES": "[]"},  # only echo
         )  # fmt: skip
         try:
             assert gateway.stdout is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Result:
-    """What one run at one number of connections gave."""
+    """The result of one run with a number of connections."""
 
     connections: int
     requests: int
@@ -35,7 +35,7 @@ class _Client(asyncio.Protocol):
         self.done = asyncio.get_running_loop().create_future()
         self._buffer = b""
         self._need = -1
-        self._usual = (b"", -1)  # the head of the answer before, and how long it was with its body
+        self._usual = (b"", -1)  # the previous response's head, and its total length
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -81,7 +81,7 @@ class _Client(asyncio.Protocol):
 
 
 async def drive(host: str, port: int, requests: bytes | Sequence[bytes], connections: int, seconds: float) -> Result:
-    """Keep ``connections`` busy for ``seconds`` with one request, or with many that take turns."""
+    """Keep ``connections`` busy for ``seconds`` with one request, or with many in rotation."""
     given = [requests] if isinstance(requests, bytes) else requests
     turns = itertools.cycle(given)  # shared, so that no two connections send the same at the same time
     loop = asyncio.get_running_loop()

@@ -1,15 +1,16 @@
-"""One trivial MCP tool call: the bare SDK's server, Sabir's door, Sabir's three ways to that server, FastMCP's proxy.
+"""One trivial MCP tool call: the bare SDK's server, Sabir's door, Sabir's three proxies for it, FastMCP's proxy.
 
     python bench/mcp_call.py [--seconds 4] [--connections 8] [--rounds 3] [--version 2025-11-25]
 
-The three ways are: ``gateway``, byte by byte at ``/mcp/{agent}``; ``messages``, the same where filters are configured
+The three proxies are: ``gateway``, byte by byte at ``/mcp/{agent}``; ``messages``, the same with a filter configured
 (one that changes nothing); ``exposed``, the server's tool at ``/mcp`` by ``expose``, a turn with record and audit.
 
 All run at once, one worker each, and are loaded in turn, round by round. The bare server answers from memory; Sabir's
-door stores the turn and its audit line in SQLite, and every way of Sabir has rights, audit and trace on. Only the CPU
-of the process named is counted, not that of the server behind it. Prints calls a second, latency and CPU a call (the
-median of the rounds) and ratios: the door within 1.3 times the bare server's CPU, the gateway with at least 10 times
-the calls per CPU second of FastMCP's proxy, and what the other two ways cost beside passing bytes on.
+door stores the turn and its audit entry in SQLite, and all of Sabir's variants have rights, audit and trace on. Only
+the CPU of the named process is counted, not that of the server behind it. Prints calls per second, latency and CPU per
+call (the median of the rounds) and ratios: the door within 1.3 times the bare server's CPU, the gateway with at least
+10 times the calls per CPU second of FastMCP's proxy, and the cost of the other two proxies compared with passing bytes
+on.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def head(target: Target, body: bytes, more: dict[str, str]) -> bytes:
 
 
 def prepared(target: Target, version: str, connections: int) -> list[bytes]:
-    """The bytes of a call for each connection: one session where the version has them, an id for each."""
+    """The bytes of a call for each connection: one session if the version has them, a separate id for each."""
     params: dict[str, object] = {"name": target.tool, "arguments": {"text": "Hello"}}
     headers = {"Mcp-Protocol-Version": version, "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}
     if version == "2026-07-28":

@@ -1,9 +1,9 @@
-"""Decode and encode one NLIP message: Sabir's wires beside the model of nlip-sdk (PyPI, the reference).
+"""Decode and encode one NLIP message: Sabir's wires compared with the model of nlip-sdk (PyPI, the reference).
 
     python bench/nlip_codec.py
 
-Messages of 57 bytes, 400 bytes and 11 kilobytes in JSON; 100 kilobytes of binary in CBOR beside base64 in JSON.
-Each figure is the best of several runs, because other work on the machine can only add.
+Messages of 57 bytes, 400 bytes and 11 kilobytes in JSON; 100 kilobytes of binary in CBOR and as base64 in JSON. Each
+figure is the best of several runs, because other work on the machine can only add time.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python bench/nlip_echo.py [--seconds 2] [--rounds 5] [--connections 1,16,64] [--same]
 
-Four servers are up in the same run: the reference, a bare uvicorn echo (raw ASGI and msgspec: the limit),
-Sabir with a stateless echo, and Sabir with each turn durably recorded in SQLite. They take turns in every round,
-because a machine is not equally fast all the time. Every request differs from the last: its trace context, its length
-and its content; ``--same`` adds rows in which all are the same bytes. The median of the rounds is printed: requests a
-second, latency, server CPU a request, the ratio of requests a second to the reference, and the share of the bare
-server's speed that is reached, in CPU a request (1.00 is as cheap as the bare server).
+Four servers run at once: the reference, a bare uvicorn echo (raw ASGI and msgspec: the limit), Sabir with a stateless
+echo, and Sabir with each turn durably recorded in SQLite. They take turns in every round, because a machine is not
+equally fast all the time. Every request differs from the last in its trace context, length and content; ``--same`` adds
+rows with identical requests. The median of the rounds is printed: requests per second, latency, server CPU per request,
+the ratio of requests per second to the reference, and the share of the bare server's speed in CPU per request (1.00 is
+as cheap as the bare server).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from load import Result, drive, post
 from venvs import python_with
 
 BODY = b'{"format":"text","subformat":"english","content":"Hello"}'
-VARIED = 20_000  # requests, each unlike the others
+VARIED = 20_000  # requests, all different
 WORDS = ("soup", "bread", "heron", "river", "museum", "bicycle", "lantern", "winter", "ticket", "harbour", "rain")
 
 REFERENCE = """
@@ -114,7 +114,7 @@ def cpu_of(pid: int) -> float:
 
 
 def varied(path: str) -> list[bytes]:
-    """Requests as traced clients send them: no two heads are the same, and bodies differ in words and length."""
+    """Requests as traced clients send them: no two heads are the same, and bodies differ in text and length."""
     chance = random.Random(7)
     requests = []
     for _ in range(VARIED):
@@ -176,7 +176,7 @@ def table(
     seconds: float,
     rounds: int,
 ) -> None:
-    """Measure all servers at one number of connections, in turns, and print the medians."""
+    """Measure all servers at one number of connections, in turn, and print the medians."""
     seen: dict[str, list[tuple[Result, float]]] = {name: [] for name in up}
     requests = {name: requests_for(path) for name, (_, _, path) in up.items()}
     for _ in range(rounds):

@@ -1,7 +1,7 @@
-"""osBrain's side of ``bench/acl.py``: two agents in processes of their own, over ZeroMQ; runs in its own environment.
+"""osBrain's side of ``bench/acl.py``: two agents in separate processes, over ZeroMQ; runs in its own environment.
 
-It is told what to do in lines on standard input (``send N``, ``ask N``), and answers each with a line of JSON. Its
-messages are kept nowhere.
+It takes commands as lines on standard input (``send N``, ``ask N``), and answers each with a line of JSON. Its messages
+are not stored.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python bench/retrieval.py [PATH]        # or SABIR_CRANFIELD; default ../shared/data/cranfield
 
-Prints nDCG@10 and Recall@100 of words alone, meaning alone, reciprocal rank fusion, the index's own ranking, and what a
-site agent answers (``/ask``), with binary relevance (codes 1 to 4 relevant). Ends with 1 below 0.42 and 0.79, or where
+Prints nDCG@10 and Recall@100 of words alone, meaning alone, reciprocal rank fusion, the index's own ranking, and a site
+agent's answers (``/ask``), with binary relevance (codes 1 to 4 relevant). Exits with 1 below 0.42 and 0.79, or if
 ``/ask`` loses more than 0.005 to the index.
 """
 
@@ -28,7 +28,7 @@ from sabir.turn import Turn
 
 HERE = Path(__file__).resolve().parent
 DEFAULT = HERE.parent.parent / "shared" / "data" / "cranfield"
-MAX_LOSS = 0.005  # of /ask against the index
+MAX_LOSS = 0.005  # of /ask compared with the index
 WANTED = {"nDCG@10": 0.42, "Recall@100": 0.79}
 
 
@@ -58,7 +58,7 @@ def queries(path: Path) -> list[str]:
 
 
 def judgements(path: Path) -> Mapping[int, set[str]]:
-    """Of each query, by its place in the file, the documents that are relevant to it."""
+    """For each query, by its position in the file, its relevant documents."""
     relevant: dict[int, set[str]] = {}
     for line in (path / "cran.rel").read_text().splitlines():
         query, document, code = line.split()[:3]

@@ -2,10 +2,10 @@
 
     python bench/router.py [--calls 5000] [--rounds 5]
 
-Prints the CPU of one call, the bytes that an idle session takes, how long eight parallel tools of 100 ms take, and how
-much memory grows while a result of 50 MB passes. Beside them are the figures of massgen.nlip 0.1.97 as they were
-measured once on another machine: its installation has 265 packages and 1.4 GB. The ratio between the routed call and
-the bare function is what compares across machines.
+Prints the CPU of one call, the bytes of an idle session, how long eight parallel tools of 100 ms take, and how much
+memory grows while a result of 50 MB passes. The figures of massgen.nlip 0.1.97 were measured once on another machine:
+its installation has 265 packages and 1.4 GB. Only the ratio between the routed call and the bare function is comparable
+across machines.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def request(*names: str, timestamp: str = "2026-01-01T00:00:00Z", **parameters: 
 
 
 async def cpu(call: Callable[[], Awaitable[Any]], calls: int, rounds: int) -> float:
-    """Microseconds of CPU a call, the median of the rounds."""
+    """Microseconds of CPU per call, the median of the rounds."""
     found = []
     for _ in range(rounds):
         before = time.process_time()

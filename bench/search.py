@@ -1,12 +1,12 @@
-"""Hybrid search on 10,000 and 100,000 items with 384-dimensional vectors, beside LanceDB and chromadb in the same run.
+"""Hybrid search on 10,000 and 100,000 items with 384-dimensional vectors, compared with LanceDB and chromadb.
 
     python bench/search.py [--items 10000 100000] [--queries 300] [--engines sabir lancedb chromadb]
 
-Each engine runs in a process of its own, peers in an environment of their own (``.venvs/``), on the same
-made-up items: words drawn by Zipf's law, vectors in clusters. Printed: time to build, memory, query p50 and
-p99 (words and meaning together; chromadb has meaning alone), recall@10 of the vectors, growth from the
-smaller to the larger number of items, and the ratio of queries a second to the best peer. Ends with 1 if
-Sabir is slower than the best hybrid peer at the larger size, or grows at least linearly.
+Each engine runs in its own process, peers in their own environment (``.venvs/``), on the same synthetic items: words by
+Zipf's law, vectors in clusters. Prints build time, memory, query p50 and p99 (words and meaning together; chromadb has
+meaning alone), recall@10 of the vectors, growth from the smaller to the larger number of items, and the ratio of
+queries per second to the best peer. Exits with 1 if Sabir is slower than the best hybrid peer at the larger size, or
+grows at least linearly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZE = 384
 VOCABULARY = 20_000
 WORDS = 40
 ROOT = Path(__file__).resolve().parent.parent
-HYBRID = ("lancedb",)  # chromadb's embedded mode has no words to join with
+HYBRID = ("lancedb",)  # chromadb's embedded mode has no full-text search to combine
 PEERS = {"lancedb": ("lancedb", "pyarrow", "numpy"), "chromadb": ("chromadb", "numpy")}
 
 
@@ -49,9 +49,9 @@ class Data:
         of = rng.integers(0, count, queries)
         noise = rng.normal(size=(queries, SIZE)).astype(np.float32)
         self.query_vectors = _unit(self.vectors[of] + 0.05 * noise)
-        # Three words of an item: one common, two by chance.
+        # Three words of an item: one common, two random.
         self.query_texts = [" ".join([f"w{min(drawn[at])}x", *(f"w{word}x" for word in drawn[at][:2])]) for at in of]
-        # In slices, because the whole product of 100,000 rows would itself be what is measured as memory.
+        # In slices, because the whole product of 100,000 rows would itself count as memory.
         self.nearest = [set(np.argsort(-(self.vectors @ query))[:10].tolist()) for query in self.query_vectors]
 
 
@@ -60,7 +60,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 
 class Engine(Protocol):
-    """What is measured of each."""
+    """The interface of a measured engine."""
 
     def build(self, data: Data, folder: str) -> None: ...
     def hybrid(self, text: str, vector: np.ndarray) -> list[int]: ...
@@ -202,7 +202,7 @@ def timed(call: Any, data: Data, *more: Any) -> dict[str, float]:
 
 
 def measure(name: str, items: int, queries: int) -> dict[str, Any]:
-    """One engine at one size; runs in a process of its own."""
+    """One engine at one size; runs in its own process."""
     data = Data(items, queries)
     engine = ENGINES[name]()
     with tempfile.TemporaryDirectory() as folder:
@@ -271,8 +271,8 @@ def main() -> int:
             )
             for kind in ("embedded", "filter 1%", "filter 50%"):
                 if kind in result:
-                    told = result[kind]
-                    print(f"  {kind:<32}{told['p50']:>8.2f}{told['p99']:>8.2f}{told['rate']:>7.0f}", flush=True)
+                    row = result[kind]
+                    print(f"  {kind:<32}{row['p50']:>8.2f}{row['p99']:>8.2f}{row['rate']:>7.0f}", flush=True)
     return verdict(found, options.items)
 
 

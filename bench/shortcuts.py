@@ -1,14 +1,15 @@
-"""What a shortcut saves, end to end: the same gateway with it and without, in turns, in CPU a request.
+"""What a shortcut saves, end to end: the same gateway with and without it, alternating, in CPU per request.
 
     python bench/shortcuts.py [--seconds 0.8] [--rounds 7] [--connections 16]
 
-- ``timer``: one timer for all turns, against ``asyncio.timeout`` around each, and against two timers for each (its
-  deadline, and when its client is watched).
-- ``nats``: the short way of calls over NATS, against nats-py's own. Two nodes, an agent on the other one, one question
-  at a time and many; the CPU of both is counted. Needs NATS at 127.0.0.1:4222 and PostgreSQL at 127.0.0.1:5432.
+- ``timer``: one timer for all turns, compared with ``asyncio.timeout`` around each, and with two timers for each (its
+  deadline, and the start of watching its client).
+- ``nats``: the fast path of calls over NATS, compared with nats-py's own. Two nodes, an agent on the other one, one
+  question at a time and many; the CPU of both is counted. Needs NATS at 127.0.0.1:4222 and PostgreSQL at
+  127.0.0.1:5432.
 
-What the byte-by-byte way to an MCP server saves is in ``bench/mcp_call.py``: ``messages`` against ``gateway``. A
-shortcut stays if it saves 5 % (docs/decisions.md).
+What the byte-by-byte proxy for an MCP server saves is in ``bench/mcp_call.py``: ``messages`` compared with ``gateway``.
+A shortcut stays if it saves 5 % (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
 OURS = Path(sys.executable)
 
-# Each is run in the process of a gateway before it starts.
+# Each runs in the process of a gateway before it starts.
 TIMEOUT_EACH = """
 import asyncio
 import sabir
@@ -85,7 +86,7 @@ gateway.run(port=int(sys.argv[1]), say=lambda line: None)
 
 @dataclass
 class Variant:
-    """A gateway, or two, and where to ask."""
+    """A gateway, or two, and the address to ask."""
 
     name: str
     port: int
@@ -114,7 +115,7 @@ def main() -> None:
 
 @contextmanager
 def timers(home: Path, kind: str) -> Iterator[list[Variant]]:
-    """One gateway for each way to end turns that take too long."""
+    """One gateway for each way to end overdue turns."""
     ways = {"one timer": "", "asyncio.timeout": TIMEOUT_EACH, "two timers": TWO_TIMERS_EACH}
     with ExitStack() as running:
         up = []
@@ -127,7 +128,7 @@ def timers(home: Path, kind: str) -> Iterator[list[Variant]]:
 
 @contextmanager
 def nodes(home: Path) -> Iterator[list[Variant]]:
-    """Two nodes for each client of NATS."""
+    """Two nodes for each NATS client."""
     with ExitStack() as running:
         up = []
         for name, patch in {"NATS, short way": "", "NATS, nats-py": NATS_PY}.items():
@@ -146,7 +147,7 @@ def nodes(home: Path) -> Iterator[list[Variant]]:
 
 
 def wait_for(variant: Variant) -> None:
-    """Until the near node knows the agent of the far one."""
+    """Wait until the near node knows the agent of the remote one."""
     end = time.monotonic() + 30
     while True:
         try:
@@ -162,7 +163,7 @@ def compare(up: Sequence[Variant], connections: int, seconds: float, rounds: int
     requests = {variant.name: varied(variant.path) for variant in up}
     for variant in up:
         variant.costs.clear()
-    for number in range(-1, rounds):  # once before, for what is only slow the first time
+    for number in range(-1, rounds):  # one more as warm-up
         for variant in up if number % 2 else reversed(up):
             before = sum(map(cpu_of, variant.pids))
             result = uvloop.run(drive("127.0.0.1", variant.port, requests[variant.name], connections, seconds))
@@ -173,8 +174,8 @@ def compare(up: Sequence[Variant], connections: int, seconds: float, rounds: int
     first = up[0].costs
     for variant in up:
         ratio = median(mine / theirs for mine, theirs in zip(variant.costs, first, strict=True))
-        told = f"least {min(variant.costs):>6.1f}  median {median(variant.costs):>6.1f} µs of CPU a request"
-        print(f"{variant.name:28} {connections:>3} connections  {told}  × {ratio:.2f}", flush=True)
+        costs = f"least {min(variant.costs):>6.1f}  median {median(variant.costs):>6.1f} µs of CPU a request"
+        print(f"{variant.name:28} {connections:>3} connections  {costs}  × {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""SPADE's side of ``bench/bus.py``; runs in an environment of its own, with SPADE's own XMPP server beside it.
+"""SPADE's side of ``bench/bus.py``; runs in its own environment, with SPADE's own XMPP server.
 
     spade_bus.py inside PORT       two agents in one process (its container delivers without XMPP)
     spade_bus.py receiver PORT     the receiving agent, for a sender in another process
     spade_bus.py sender PORT
 
-It is told what to do in lines on standard input (``expect N``, ``send N``, ``ask ASKERS N``), and answers each with a
-line of JSON; the end of the input ends it.
+It takes commands as lines on standard input (``expect N``, ``send N``, ``ask ASKERS N``), and answers each with a line
+of JSON; it ends with its input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spade.template import Template
 BODY = os.environ.get("BODY") or "x" * 1024
 HOST = "localhost"
 SECONDS = 5  # for one answer
-# Other names in process and between processes: the server may still hold the session of a name that has just left.
+# Different names in process and between processes: the server may still hold the session of a name that has just left.
 WHERE = "inside" if sys.argv[1:2] == ["inside"] else "between"
 TO = f"receiver-{WHERE}@{HOST}"
 
@@ -36,7 +36,7 @@ def say(**result: object) -> None:
 
 
 class Receiving(CyclicBehaviour):
-    """Counts what comes; answers what asks for it."""
+    """Counts messages; answers those that ask for it."""
 
     count = 0
     expected = 0
@@ -49,7 +49,7 @@ class Receiving(CyclicBehaviour):
     async def run(self) -> None:
         message = await self.receive(timeout=SECONDS)
         if message is None:
-            if self.expected and self.count:  # one was lost; what came until then is what counts
+            if self.expected and self.count:  # one was lost; count what arrived until then
                 self.done.set()
             return
         if message.get_metadata("ask") == "yes":
@@ -64,7 +64,7 @@ class Receiving(CyclicBehaviour):
 
 
 class Sending(OneShotBehaviour):
-    """Sends so many, one after the other."""
+    """Sends a number of messages, one after the other."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Sending(OneShotBehaviour):
 
 
 class Asking(OneShotBehaviour):
-    """One who asks; among several, a name of its own brings it its answers."""
+    """One asker; a unique name among several brings it its answers."""
 
     def __init__(self, name: str, count: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Asking(OneShotBehaviour):
         for _ in range(self.count):
             begun = time.perf_counter()
             await self.send(Message(to=TO, body=BODY, metadata={"ask": "yes", **self.about}))
-            # Now and then an answer is lost; its time does not count.
+            # Occasionally an answer is lost; its time does not count.
             if await self.receive(timeout=SECONDS) is not None:
                 self.times.append(time.perf_counter() - begun)
         self.finished.set()
@@ -124,7 +124,7 @@ class Sender:
 
 
 async def main(role: str, port: int) -> None:
-    # Only the agents of this process may be made: the container delivers to any that was.
+    # Create only the agents of this process: the container delivers to any that exists.
     receiving, agents = Receiving(), []
     if role != "sender":
         receiver = Agent(TO, "secret", port=port, verify_security=False)

@@ -1,12 +1,12 @@
-"""Durable turns per second: our stores beside one commit each through the plain driver, in one run.
+"""Durable turns per second: our stores compared with one commit each through the plain driver, in one run.
 
     python bench/store.py [--seconds 3] [--callers 1 16 64] [--postgres postgresql://postgres@127.0.0.1/test]
 
-A turn is what the exchange writes when an agent has answered: the turn, its conversation and an audit
-line, durable when the call returns. The plain driver writes the same rows by the same statements, each
-turn in a transaction of its own: for SQLite in threads with a connection each, because a commit blocks;
-for PostgreSQL through asyncpg's own pool, where it is spared the audit line: a chain has one end, and
-commits that take turns at it would be too easy to beat. Both write to a fresh file or schema.
+A turn is what the exchange writes when an agent has answered: the turn, its conversation and an audit entry, durable
+when the call returns. The plain driver writes the same rows with the same statements, each turn in its own transaction:
+for SQLite in threads with a connection each, because a commit blocks; for PostgreSQL through asyncpg's own pool,
+without the audit entry: a chain has one end, and commits that take turns at it would be too easy to beat. Both write to
+a fresh file or schema.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def entry(conversation: str) -> TurnEntry:
 
 
 async def measure(write: Write, callers: int, seconds: float) -> tuple[int, float, list[float]]:
-    """How many turns in how many seconds, and what each took."""
+    """How many turns in how many seconds, and the duration of each."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 
@@ -69,7 +69,7 @@ async def measure(write: Write, callers: int, seconds: float) -> tuple[int, floa
 
 
 async def side_by_side(ours: Write, plain: Write, callers: int, seconds: float) -> tuple[Figures, Figures]:
-    """Both by turns, a little at a time, so that what else the machine does falls on both."""
+    """Alternate both in small blocks, so that other work on the machine affects both."""
     sums: list[tuple[int, float, list[float]]] = [(0, 0.0, []), (0, 0.0, [])]
     for _ in range(ROUNDS):
         for side, write in enumerate((ours, plain)):

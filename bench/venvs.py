@@ -1,6 +1,6 @@
-"""Virtual environments for the peers that benchmarks and tests run beside Sabir, made once in ``.venvs/``.
+"""Virtual environments for programs that benchmarks and tests run alongside Sabir, created once in ``.venvs/``.
 
-``python bench/venvs.py`` makes those that the tests want.
+``python bench/venvs.py`` creates those that the tests need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# What tests run beside us. Each costs half a minute to make, so who can share one does.
+# The environments of the tests. Each takes half a minute to create, so they are shared where possible.
 TESTED = {
     "nlip": ("nlip-server==0.1.3", "nlip-sdk==0.1.3", "uvloop", "httptools", "ag2>=1.2"),
     "mcp-servers": ("mcp-server-time>=2026.10", "mcp-server-git>=2026.10"),
@@ -24,7 +24,7 @@ TESTED = {
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """One process at a time makes what belongs into a folder; the others wait for it."""
+    """One process at a time fills a folder; the others wait for it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -32,12 +32,12 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def python_of(peer: str) -> Path:
-    """The interpreter of an environment that tests want."""
+    """The interpreter of an environment that tests need."""
     return python_with(peer, *TESTED[peer])
 
 
 def python_with(name: str, *packages: str) -> Path:
-    """The interpreter of an environment that has these packages; made if it is not there yet."""
+    """The interpreter of an environment with these packages; created if it does not exist."""
     folder = ROOT / ".venvs" / name
     python = folder / "bin" / "python"
     mark = folder / ".packages"

@@ -1,4 +1,4 @@
-"""Letters: what is sent to a name is kept until somebody who receives that name has handled it.
+"""Letters: a letter to a name is kept until a receiver of that name has handled it.
 
 python examples/letters.py nats://127.0.0.1:4222
 """
@@ -12,10 +12,10 @@ from sabir.bus import Letter, open_bus
 async def main(address: str = "memory:") -> None:
     bus = open_bus(address)
     await bus.open()
-    await bus.send(Letter("hotel", b"a room for two", sender="guide"))  # kept by the bus when this returns
+    await bus.send(Letter("hotel", b"a room for two", sender="guide"))  # stored by the bus when this returns
 
     async def book(letter: Letter) -> None:
-        print(f"{letter.sender} wants {letter.body.decode()}")  # once it has returned, the letter is done with
+        print(f"{letter.sender} wants {letter.body.decode()}")  # the letter is done once this has returned
 
     receiver = await bus.receive("hotel", book)  # on any node, at any time: now, or tomorrow
     while await bus.waiting("hotel"):

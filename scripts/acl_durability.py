@@ -1,11 +1,11 @@
-"""kill -9 of the receiver, the sender or the gateway of ACL messages: none that was acknowledged is lost or done twice.
+"""kill -9 of the receiver, the sender or the gateway of ACL messages: no acknowledged one is lost or done twice.
 
     python scripts/acl_durability.py --runs 200 [--seed N] [--on sqlite|cluster]
 
-In each run a sender asks two agents: one in a process of its own, which keeps its inbox at the gateway, and one of the
-gateway. At a random moment one of the processes is killed and started again where it was. What was not acknowledged is
-sent again under the same id. In the end every request must have exactly one acceptance and one result, on both sides
-and in the store; the agent of the gateway must have recorded one turn for each; and the audit chain must be whole.
+In each run a sender asks two agents: one in a separate process, with its inbox at the gateway, and one of the gateway.
+At a random moment one of the processes is killed and restarted. Unacknowledged messages are sent again under the same
+id. At the end every request must have exactly one acceptance and one result, on both sides and in the store; the
+gateway's agent must have recorded one turn for each; and the audit chain must be intact.
 
 ``--on cluster`` has two gateways on one PostgreSQL and one NATS, of which either may be killed.
 """
@@ -46,7 +46,7 @@ FINISH_SECONDS = 60.0
 
 
 async def work(url: str, folder: Path) -> None:
-    """The receiver: does each task once, and says so."""
+    """The receiver: does each task once, and reports it."""
     worker = Messenger(url, WORKER)
 
     @worker.on("TASK_REQUEST")
@@ -79,7 +79,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.acknowledged: set[str] = set()
-        self.results: dict[str, dict[str, str]] = {}  # by request: the ids of results and what they say
+        self.results: dict[str, dict[str, str]] = {}  # by request: the ids and texts of its results
         for line in path.read_text().splitlines() if path.exists() else ():
             with suppress(ValueError):  # cut off by the kill
                 self._take(json.loads(line))
@@ -97,7 +97,7 @@ class Journal:
 
 
 async def send(urls: list[str], folder: Path) -> None:
-    """The sender: is told which requests to make, makes each until it is acknowledged, and waits for the results."""
+    """The sender: takes requests to make, repeats each until it is acknowledged, and waits for the results."""
     journal = Journal(folder / "journal")
     links = [Link(url) for url in urls]
     reading = asyncio.create_task(_read(links, journal))
@@ -149,7 +149,7 @@ async def _read(links: list[Link], journal: Journal) -> None:
 
 
 class Role:
-    """A process of this script that can be killed and started again."""
+    """A process of this script that can be killed and restarted."""
 
     def __init__(self, name: str, urls: Iterable[str], folder: Path) -> None:
         self.name = name
@@ -169,10 +169,10 @@ class Role:
             raise ConnectionResetError(f"{self.name} ended")
 
     async def do(self, line: str) -> None:
-        """Tell it a line and wait until it is done.
+        """Send it a line and wait until it is done.
 
         Raises:
-            ConnectionResetError: it was killed meanwhile.
+            ConnectionResetError: it was killed in the meantime.
         """
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
@@ -185,7 +185,7 @@ class Role:
 
 
 class Setting:
-    """The processes of a run, and the store that is looked into afterwards."""
+    """The processes of a run, and the store that is checked afterwards."""
 
     def __init__(self, gateways: list[GatewayProcess], store: Store, folder: Path) -> None:
         self.gateways = gateways
@@ -197,7 +197,7 @@ class Setting:
         self.killed: dict[str, int] = {}
 
     async def run(self, moment: float, chance: random.Random) -> tuple[list[str], bool]:
-        """One batch of requests with one kill; returns their ids, and whether the kill fell into it."""
+        """One batch of requests with one kill; returns their ids, and whether the kill happened during it."""
         names = [f"{to}-{uuid4().hex}@{to}" for to in (WORKER, LOCAL) for _ in range(REQUESTS)]
         asking = asyncio.create_task(self._ask(names))
         await asyncio.sleep(moment)
@@ -298,7 +298,7 @@ async def run(runs: int, seed: int, where: str) -> int:
                 await one_turn_each(setting.store, names)
                 _, last = await audit_of(setting.store, last)
                 within += fell
-                # The kill shall fall into the talk, early as often as late.
+                # The kill should happen during the exchange, early as often as late.
                 longest = min(longest * 1.1, 2.0) if fell else max(0.05, longest * 0.8)
                 show(number, runs, every=20)
             killed = ", ".join(f"{kind} {count}" for kind, count in sorted(setting.killed.items()))
@@ -322,7 +322,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("urls", nargs="*", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    logging.basicConfig(level=logging.ERROR)  # that the gateway is away now and then is what this is about
+    logging.basicConfig(level=logging.ERROR)  # the gateway is expected to be unavailable at times
     try:
         if given.role == WORKER:
             asyncio.run(work(given.urls[0], given.folder))

@@ -1,9 +1,9 @@
 """Builds the documentation site from docs/, the root's pages and the examples: ``build_docs.py [--to FOLDER]``.
 
 The pages stay plain Markdown that reads well on its own. This prepares a copy for Sphinx: links between files are
-rewritten to their place in the site, the navigation is taken from the lists of docs/README.md, and every public
-package gets a page with its docstrings and signatures. Scripts and styles inside pages become files, so that the
-gateway can serve the site under a policy that allows none.
+rewritten to the site's paths, the navigation comes from the lists of docs/README.md, and every public package gets a
+page with its docstrings and signatures. Inline scripts and styles become files, so that the gateway can serve the site
+under a policy that forbids inline ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|mailto:|#)([^)\s#]*)(#[^)\s]*)?\)")
 _INLINE = re.compile(r"<(script|style)(?P<attributes>[^>]*)>(?P<body>.+?)</\1>", re.DOTALL)
 _REPLACED = {
-    # Styles in attributes of the theme's pages, and what says the same without.
+    # Inline styles of the theme's pages, and their replacements.
     'style="opacity: 50%"': 'opacity="0.5"',
     'style="display: none;"': 'display="none"',
     # For screen readers and keyboards.
@@ -124,7 +124,7 @@ class Reference:
     """The pages on the public packages: every public name with its signature and docstring."""
 
     def __init__(self) -> None:
-        self._described: dict[int, str] = {}  # objects that have a place already, by id
+        self._described: dict[int, str] = {}  # objects that already have an entry, by id
 
     def page(self, package: str, names: list[str]) -> str:
         module = importlib.import_module(package)
@@ -178,7 +178,7 @@ def prepare(folder: Path) -> None:
 
 
 def finish(site: Path) -> None:
-    """Finish the pages: scripts and styles move to files, as the policy of the gateway allows none in a page."""
+    """Finish the pages: move inline scripts and styles to files, because the gateway's policy forbids them."""
     for page in site.rglob("*.html"):
         up = os.path.relpath(site, page.parent)
         text = page.read_text(encoding="utf-8")
@@ -202,7 +202,7 @@ def finish(site: Path) -> None:
 
 
 def build(to: Path) -> int:
-    """Build the site; a link that leads nowhere, or any other warning, fails."""
+    """Build the site; a broken link, or any other warning, is an error."""
     with tempfile.TemporaryDirectory() as work:
         source, site = Path(work) / "source", Path(work) / "site"
         prepare(source)

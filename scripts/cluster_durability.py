@@ -2,11 +2,11 @@
 
     python scripts/cluster_durability.py --runs 100 [--seed N]
 
-Node A and node B are the same gateway behind a plain round-robin. In each run conversations go on whose turns
-alternate between the nodes, a task is submitted to A, and A is asked for an agent that only B has; then A is
-killed at a random moment. The conversations go on, and the task is finished, on B; A is started again. In the
-end each conversation must hold exactly its turns in order, as they were answered; the task must be completed,
-with one recorded turn; and the audit chain, written by both nodes, must be whole.
+Node A and node B are the same gateway behind a plain round-robin. In each run there are conversations whose turns
+alternate between the nodes, a task is submitted to A, and A is asked for an agent that only B has; then A is killed at
+a random moment. The conversations continue, and the task is finished, on B; A is restarted. At the end each
+conversation must have exactly its turns in order, with their answers; the task must be completed, with one recorded
+turn; and the audit chain, written by both nodes, must be intact.
 
 Needs the servers of SABIR_TEST_POSTGRES and SABIR_TEST_NATS (127.0.0.1 by default); leaves nothing behind there.
 """
@@ -30,7 +30,7 @@ from uuid import uuid4
 import asyncpg
 import httpx2
 import msgspec
-from killed import GatewayProcess, Talk, audit_of, message, once, show, stored_as_told
+from killed import GatewayProcess, Talk, audit_of, message, once, show, stored_as_answered
 
 from sabir.bus.nats import RETENTION, NatsBus
 from sabir.errors import BusUnavailable
@@ -64,13 +64,13 @@ async def only_b(turn):
 
 
 class RoundRobin:
-    """What stands in front: the next node in turn, and the one after it if that does not answer."""
+    """The load balancer: the next node in turn, and the one after it if that does not answer."""
 
     def __init__(self, http: httpx2.AsyncClient, *nodes: GatewayProcess) -> None:
         self.http = http
         self.nodes = nodes
         self.next = 0
-        self.again = 0  # requests that met a dead node
+        self.again = 0  # requests that hit a dead node
 
     async def send(self, method: str, path: str, **options: Any) -> httpx2.Response:
         self.next += 1
@@ -90,7 +90,7 @@ class RoundRobin:
 
 @dataclass
 class Client(Talk):
-    """One conversation whose turns go to the nodes in turn."""
+    """One conversation whose turns alternate between the nodes."""
 
     turns = TURNS
 
@@ -100,7 +100,7 @@ class Client(Talk):
 
 
 async def one_task(front: RoundRobin, first: GatewayProcess, submitted: asyncio.Event) -> tuple[str, str]:
-    """Submit a task to one node and poll it wherever the front leads. Returns what was asked and answered."""
+    """Submit a task to one node and poll it through the load balancer. Returns the question and the answer."""
     question, key = f"work {uuid4().hex}", uuid4().hex
     options: dict[str, Any] = {
         "json": message(question),
@@ -109,7 +109,7 @@ async def one_task(front: RoundRobin, first: GatewayProcess, submitted: asyncio.
     try:
         reply = await front.http.post(f"{first.url}/nlip/slow", timeout=30, **options)
     except httpx2.TransportError:
-        front.again += 1  # it died before it could say so; the same key is the same task
+        front.again += 1  # it died before it could answer; the same key is the same task
         reply = await front.send("POST", "/nlip/slow", **options)
     submitted.set()
     assert reply.status_code in (200, 202), f"HTTP {reply.status_code}: {reply.text[:200]}"
@@ -125,7 +125,7 @@ async def one_task(front: RoundRobin, first: GatewayProcess, submitted: asyncio.
 async def ask_for_b(http: httpx2.AsyncClient, a: GatewayProcess) -> None:
     """A answers for an agent that only B has."""
     async with asyncio.timeout(FINISH_SECONDS):
-        while True:  # a node that has just started has perhaps not heard of the other yet
+        while True:  # a node that has just started may not know the other yet
             reply = await http.post(f"{a.url}/nlip/only-b", json=message("hello"), timeout=30)
             if reply.status_code == 200:
                 assert reply.json()["content"] == "B heard: hello"
@@ -156,7 +156,7 @@ async def _kill_after(node: GatewayProcess, moment: float) -> None:
 async def verify(store: PostgresStore, clients: list[Client], task: tuple[str, str], audited: dict[str, int]) -> None:
     for client in clients:
         ids = [await _recorded_once(store, question) for question in client.questions]
-        await stored_as_told(store, client, ids, audited)
+        await stored_as_answered(store, client, ids, audited)
     question, answer = task
     assert answer == f"done: {question}", f"the task was answered {answer!r}"
     await _recorded_once(store, question)
@@ -169,7 +169,7 @@ async def _recorded_once(store: PostgresStore, question: str) -> str:
 
 @asynccontextmanager
 async def places() -> AsyncIterator[tuple[str, str]]:
-    """A schema and a name on the bus of our own; both are removed in the end."""
+    """Our own schema and bus name; both are removed at the end."""
     name = f"durability_{uuid4().hex[:12]}"
     connection = await asyncpg.connect(POSTGRES, timeout=5)
     await connection.execute(f"CREATE SCHEMA {name}")

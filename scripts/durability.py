@@ -2,11 +2,11 @@
 
     python scripts/durability.py --runs 200 [--seed N] [--durability power]
 
-A real gateway process over real HTTP. In each run several clients talk, each a conversation of three turns
-that belong together; at a random moment the gateway is killed; it is started again on the same state, and the
-clients go on from where they stopped, a turn that was not answered under the same ``Idempotency-Key``. In the
-end each conversation must hold exactly its three turns in order, each answered as it was told, and the audit
-chain must be whole, with one line a turn.
+A real gateway process over real HTTP. In each run several clients talk, each a conversation of three related turns; at
+a random moment the gateway is killed and restarted on the same state, and the clients continue where they stopped,
+repeating an unanswered turn under the same ``Idempotency-Key``. At the end each conversation must have exactly its
+three turns in order, each with the answer that the client got, and the audit chain must be intact, with one entry per
+turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-from killed import GatewayProcess, Talk, audit_of, once, show, stored_as_told
+from killed import GatewayProcess, Talk, audit_of, once, show, stored_as_answered
 
 from sabir.stores.base import ChainedLine
 from sabir.stores.sqlite.store import SQLiteStore
@@ -30,7 +30,7 @@ CLIENTS, TURNS = 6, 3
 
 
 def gateway_in(home: Path, *options: str) -> GatewayProcess:
-    """Doors that nobody here knocks at are off, because what they import makes each start slow."""
+    """Unused doors are off, because their imports make each start slow."""
     config = home / "sabir.yaml"
     config.write_text("doors: {mcp: false, a2a: false, nlip-amqp: false}\nsites: []\n")
     return GatewayProcess(config, "--home", str(home), *options)
@@ -38,13 +38,13 @@ def gateway_in(home: Path, *options: str) -> GatewayProcess:
 
 @dataclass
 class Client(Talk):
-    """One conversation: asks its turns in order, again under the same key until it is answered."""
+    """One conversation: asks its turns in order, repeating each under the same key until it is answered."""
 
     turns = TURNS
-    again: int = 0  # questions that had to be asked more than once
+    again: int = 0  # questions that had to be repeated
 
     async def talk(self, http: httpx2.AsyncClient, url: str) -> None:
-        """Until all is answered, or the gateway goes away."""
+        """Run until all is answered, or the gateway goes away."""
         while len(self.answered) < TURNS:
             try:
                 reply = await http.post(f"{url}/nlip/echo", **self.next_turn(), timeout=20)
@@ -55,7 +55,7 @@ class Client(Talk):
 
 
 async def one_run(gateway: GatewayProcess, moment: float) -> tuple[list[Client], float | None]:
-    """Talk, kill, start again, talk on. Returns the clients, and how long the talk took if it was not cut short."""
+    """Talk, kill, restart, continue. Returns the clients, and how long the talk took if it was not interrupted."""
     clients = [Client() for _ in range(CLIENTS)]
     took: float | None = None
     async with httpx2.AsyncClient(verify=False) as http:
@@ -77,11 +77,11 @@ async def one_run(gateway: GatewayProcess, moment: float) -> tuple[list[Client],
 
 
 async def verify(store: SQLiteStore, clients: list[Client], audited: dict[str, int]) -> None:
-    """Each conversation holds its turns once and in order, as they were answered."""
+    """Check that each conversation has its turns once and in order, with their answers."""
     for client in clients:
         found = [store._rows("SELECT id FROM turns WHERE instr(asked, ?) > 0", q.encode()) for q in client.questions]
         ids = [once(rows, question) for rows, question in zip(found, client.questions, strict=True)]
-        await stored_as_told(store, client, ids, audited)
+        await stored_as_answered(store, client, ids, audited)
 
 
 async def run(runs: int, seed: int, durability: str) -> int:
@@ -100,7 +100,7 @@ async def run(runs: int, seed: int, durability: str) -> int:
                 clients, took = await one_run(gateway, chance.uniform(0.0, longest))
                 audited, last = await audit_of(store, last)
                 await verify(store, clients, audited)
-                # The kill shall fall into the talk, early as often as late.
+                # The kill should happen during the talk, early as often as late.
                 longest = min(longest * 1.05, 1.0) if took is None else 0.6 * longest + 0.4 * took
                 tries = sum(client.again for client in clients)
                 again += tries

@@ -1,8 +1,8 @@
 """Folds ``changelog.d/*.md`` into the section "Unreleased" of ``CHANGELOG.md``, and removes the files.
 
-Each file has headings (``## Added``, ``### Fixed``, …) with one entry a line below them. Entries go under the same
-heading of the changelog, after those that are there; an entry that is there already is not added again.
-With ``--check``, nothing is written, and headings that are not known are reported.
+Each file has headings (``## Added``, ``### Fixed``, …) with one entry per line below them. Entries go under the same
+heading of the changelog, after the existing ones; an entry that is already there is not added again. With ``--check``,
+nothing is written, and unknown headings are reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Read generated questions by every rule of the search: none may raise, none may take longer than 50 ms.
+"""Parse generated questions with every rule of the search: none may raise, none may take longer than 50 ms.
 
     python scripts/fuzz_questions.py [--count 200000] [--seed 0]
 
-Prints the worst reading times. Ends with 1 where one raised or took longer.
+Prints the slowest. Exits with 1 if one raised or took longer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
             continue
         total += seconds
         if seconds > LIMIT or len(worst) < SHOWN or seconds > worst[0][0]:
-            # What took long once may have been disturbed: the best of three counts.
+            # A slow result may have been disturbed: the best of three counts.
             seconds = min(seconds, read(question), read(question))
             heapq.heappush(worst, (seconds, question[:100]))
             worst = heapq.nlargest(SHOWN, worst)

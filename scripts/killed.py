@@ -1,4 +1,4 @@
-"""What the checks with ``kill -9`` share: a gateway process, a conversation with it, and the look at its audit."""
+"""What the ``kill -9`` checks share: a gateway process, a conversation with it, and the check of its audit log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_SECONDS = 60.0
 
 
 class GatewayProcess:
-    """``sabir serve`` with a configuration; it can be killed, and started again where it was."""
+    """``sabir serve`` with a configuration; it can be killed and restarted."""
 
     def __init__(self, config: Path, *options: str, name: str = "gateway") -> None:
         self.name = name
@@ -73,7 +73,7 @@ def message(text: str, token: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @dataclass
 class Talk:
-    """One conversation: what is asked in it, and what was answered so far."""
+    """One conversation: its questions, and the answers so far."""
 
     turns: ClassVar[int]
 
@@ -87,7 +87,7 @@ class Talk:
         self.keys = [uuid4().hex for _ in range(self.turns)]
 
     def next_turn(self) -> dict[str, Any]:
-        """The request of it, the same each time until it is answered."""
+        """The current request, the same each time until it is answered."""
         turn = len(self.answered)
         return {
             "json": message(self.questions[turn], self.token),
@@ -101,13 +101,13 @@ class Talk:
         self.token = next(part for part in said["submessages"] if part["format"] == "token")
 
 
-async def stored_as_told(store: Store, talk: Talk, ids: Sequence[str], audited: dict[str, int]) -> None:
-    """Its conversation holds its turns once and in order, as they were answered, each with one audit line."""
+async def stored_as_answered(store: Store, talk: Talk, ids: Sequence[str], audited: dict[str, int]) -> None:
+    """Check that its conversation has its turns once and in order, with their answers, each with one audit entry."""
     first = await store.turn(ids[0])
     assert first is not None
     stored = await store.turns(first.conversation, 100)
     assert [turn.asked.text for turn in stored] == talk.questions, "turns are lost, doubled or out of order"
-    assert [turn.answered.text for turn in stored] == talk.answered, "an answer is not the one that was told"
+    assert [turn.answered.text for turn in stored] == talk.answered, "an answer is not the one that the client got"
     row = await store.conversation(first.conversation)
     assert row is not None and row.turns == talk.turns
     for turn in stored:
@@ -115,13 +115,13 @@ async def stored_as_told(store: Store, talk: Talk, ids: Sequence[str], audited: 
 
 
 def once(rows: Sequence[Sequence[object]], question: str) -> str:
-    """The id in the only row that was found for a question."""
+    """The id in the only row found for a question."""
     assert len(rows) == 1, f"{question!r} is recorded {len(rows)} times"
     return str(rows[0][0])
 
 
 async def audit_of(store: Store, since: ChainedLine | None) -> tuple[dict[str, int], ChainedLine | None]:
-    """How many lines each turn has, after checking the chain from a line on."""
+    """How many entries each turn has, after checking the chain from an entry on."""
     lines = [since] if since is not None else []
     while page := await store.audit_lines(lines[-1].number if lines else 0):
         lines += page
@@ -136,6 +136,6 @@ async def audit_of(store: Store, since: ChainedLine | None) -> tuple[dict[str, i
 
 
 def show(number: int, runs: int, every: int) -> None:
-    """How far it is: in place for who looks on, now and then for a log."""
+    """Show the progress: in place on a terminal, occasionally in a log."""
     if sys.stdout.isatty() or number % every == 0 or number == runs:
         print(f"\r{number} of {runs} runs", end="" if sys.stdout.isatty() else "\n", flush=True)

@@ -1,9 +1,9 @@
 """Requirement and decision ids: how they are written, where they are used, and the two pages that explain them.
 
-An id is a family and a number (``CORE-6.2``, ``ACL-24``, ``D-16``), perhaps with lower-case words for a part of the
-requirement or one check of it (``CORE-6.2-first``). Such a part belongs to the row of the requirement, unless it has a
-row of its own. Names of standards and algorithms (UTF-8, SHA-256, RFC 9110, ECMA-430, AES-GCM) are not ids, because
-their families are not listed here.
+An id is a family and a number (``CORE-6.2``, ``ACL-24``, ``D-16``), optionally with lower-case words for a part of the
+requirement or one check of it (``CORE-6.2-first``). Such a part belongs to the row of the requirement, unless it has
+its own row. Names of standards and algorithms (UTF-8, SHA-256, RFC 9110, ECMA-430, AES-GCM) are not ids, because their
+families are not listed here.
 
 The rows are in ``docs/data/*.toml``; the ids of NLWeb and ACL checks come from the conformance suites.
 """
@@ -123,7 +123,7 @@ def row_of(id_: str, rows: Mapping[str, Any] | set[str]) -> str | None:
 
 
 def ids_in(text: str) -> list[str]:
-    """The ids that a text names, those inside a range included."""
+    """The ids in a text, including those inside a range."""
     found = ID.findall(text)
     for family, first, last in RANGE.findall(text):
         between = [f"{family}{number}" for number in range(int(first) + 1, int(last))]
@@ -150,7 +150,7 @@ def uses(root: Path) -> dict[str, Uses]:
 
 
 def _in_tests(text: str) -> Iterator[tuple[str, str]]:
-    """Each id of a test file, with the test in which it stands ("" outside of tests)."""
+    """Each id of a test file, with its test ("" outside of tests)."""
     if not ID.search(text):
         return
     owners: dict[int, str] = {}
@@ -176,7 +176,7 @@ def used_rows(root: Path, rows: Iterable[str]) -> dict[str, Uses]:
 
 
 def rows_of_pages(root: Path) -> set[str]:
-    """The ids that have a row on the pages as they are on disk."""
+    """The ids that have a row on the pages on disk."""
     found = set()
     for name in PAGES:
         page = root / "docs" / name
@@ -317,7 +317,7 @@ def _modules(found: set[str]) -> str:
 
 
 def stale_open(root: Path) -> list[str]:
-    """Rows marked ``open`` that a test names by now."""
+    """Rows marked ``open`` that a test now names."""
     rows = [row for page in all_groups(root).values() for group in page for row in group.rows]
     places = used_rows(root, [row.id for row in rows])
     return [row.id for row in rows if row.open and places[row.id].tests]
@@ -331,7 +331,7 @@ def unused(root: Path) -> list[str]:
 
 
 def close_rows(root: Path) -> None:
-    """Takes ``open = true`` out of the rows that a test names by now."""
+    """Remove ``open = true`` from the rows that a test now names."""
     stale = stale_open(root)
     for name in PAGES.values():
         path = root / "docs" / "data" / name

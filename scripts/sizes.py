@@ -1,4 +1,4 @@
-"""No source file grows past what one can hold in mind."""
+"""Checks that no source file grows too large to keep in mind."""
 
 from __future__ import annotations
 

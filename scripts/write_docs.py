@@ -1,4 +1,4 @@
-"""Writes the generated parts of the documentation; with ``--check``, only says whether they are up to date."""
+"""Writes the generated parts of the documentation; with ``--check``, only reports whether they are up to date."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-os.environ["COLUMNS"] = "100"  # argparse wraps its help to this, on every machine alike
+os.environ["COLUMNS"] = "100"  # argparse wraps its help to this width, on every machine
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -23,7 +23,7 @@ from sabir.conformance.page import page as check_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The modules with a table of codes: the title of each column, and what stands in it.
+# The modules with a table of codes: the title of each column, and its content.
 PROTOCOLS = {
     "sabir.protocols.nlip.wire.json": (
         "NLIP",

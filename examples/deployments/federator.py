@@ -1,7 +1,8 @@
 """A federator: one question to several shops, the best price back (DEP-FED).
 
-Shops are reached over NLIP or by their own function; one that is down is named and left out. ``cheapest`` may be
-replaced by ``cross_check``, or by any agent that reads the answers as labelled submessages.
+Shops are reached over NLIP or by their own function; one that is down is named and left out. ``cheapest`` can be
+replaced by
+``cross_check``, or by any agent that reads the answers as labelled submessages.
 """
 
 import sys

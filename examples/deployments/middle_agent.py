@@ -1,7 +1,7 @@
-"""A middle agent: a server to its clients, a client to another agent, and a mind of its own in between (DEP-MID).
+"""A middle agent: a server to its clients, a client to another agent, with its own logic in between (DEP-MID).
 
-It takes out what the other agent need not know, asks it, and adds a word. Identity, tokens and credentials of the
-client stay here; the question goes on under this agent's own name.
+It removes what the other agent need not know, asks it, and adds a sentence. The client's identity, tokens and
+credentials stay here; the question is sent under this agent's own name.
 """
 
 import re

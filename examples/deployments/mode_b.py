@@ -1,7 +1,7 @@
 """Mode B: NLIP between agents of different vendor protocols (TR-9): A2A on one side, MCP on the other.
 
-Two gateways of two owners. The far one has MCP tools behind it and speaks NLIP to the world. The near one lets A2A
-clients in and passes their questions on over NLIP. Neither knows the other's vendor protocol.
+Two gateways of two owners. The remote one has MCP tools behind it and serves NLIP. The near one accepts A2A clients and
+forwards their questions over NLIP. Neither knows the other's vendor protocol.
 """
 
 import sys

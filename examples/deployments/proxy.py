@@ -1,7 +1,7 @@
 """A proxy in front of a service with its own protocol: NLIP in front, a REST service behind (Mode A, DEP-PROXY).
 
-The service knows nothing of NLIP. The proxy reads a question, calls the service in its own tongue, and answers in words
-and as JSON. One pooled HTTP client serves all turns.
+The service knows nothing of NLIP. The proxy reads a question, calls the service in its own protocol, and answers in
+text and as JSON. One pooled HTTP client serves all turns.
 """
 
 import re

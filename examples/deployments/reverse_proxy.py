@@ -1,7 +1,7 @@
 """A reverse proxy: one public gateway for agents that live on other servers (DEP-MID).
 
 Clients see one address, one policy and one set of limits; ``/nlip/sales`` and ``/nlip/support`` are answered elsewhere.
-Each hop has its own tokens: what a client holds opens nothing behind this gateway, and the other way round.
+Each hop has its own tokens: a client's token is useless behind this gateway, and vice versa.
 """
 
 import sys

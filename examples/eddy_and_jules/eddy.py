@@ -1,4 +1,4 @@
-"""Eddy: delegates a debugging task to Jules over ACL, and tells what it thinks on the way."""
+"""Eddy: delegates a debugging task to Jules over ACL, and reports what it thinks on the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(last_pair([1, 2, 3]))
 async def delegate_coding_task_to_jules(
     eddy: Messenger, code: str, error_log: str = "", *, think: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """The action DELEGATE_CODING_TASK_TO_JULES; returns the payload of what ended it."""
+    """The action DELEGATE_CODING_TASK_TO_JULES; returns the payload of the last message."""
     parameters = {
         "code_to_debug": code,
         "programming_language": "python",

@@ -1,7 +1,7 @@
 """Jules: debugs and refactors Python code. Any client can ask it, over ACL and every other protocol of the gateway.
 
-It mends off-by-one errors by itself. With ``JULES_MODEL=openai:MODEL`` in the environment (and ``JULES_MODEL_URL`` for
-a service of your own) it asks that model about other bugs, and runs what the model suggests in the sandbox, too.
+It fixes off-by-one errors by itself. With ``JULES_MODEL=openai:MODEL`` in the environment (and ``JULES_MODEL_URL`` for
+your own service) it asks that model about other bugs, and also runs the model's suggestions in the sandbox.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def jules(turn: Turn) -> Message:
 
 
 async def with_model(turn: Turn, code: str, found: Repair) -> Repair:
-    """Ask the model that is configured, if there is one; what it suggests counts if it runs."""
+    """Ask the configured model, if there is one; its suggestion counts if it runs."""
     kind, _, model = os.environ.get("JULES_MODEL", "").partition(":")
     if not model:
         return found
@@ -81,7 +81,7 @@ async def with_model(turn: Turn, code: str, found: Repair) -> Repair:
 
 
 def debugged(code: str, found: Repair) -> Message:
-    """What became of a debugging task. That the bug was not found is a result; that the sandbox broke is a failure."""
+    """The result of a debugging task. A bug that was not found is a result; a broken sandbox is a failure."""
     if found.outcome.crashed:
         raise TurnFailed(f"the sandbox ended the program: {found.outcome.error}")
     if found.outcome.ok:
@@ -102,7 +102,7 @@ def debugged(code: str, found: Repair) -> Message:
         "fixed_code": found.fixed,
         "diff": found.diff(code),
         "explanation": f"{found.outcome.error} in line {found.outcome.line}. {found.explanation}",
-        "tests_passed": True,  # only what runs counts as fixed
+        "tests_passed": True,  # only running code counts as fixed
         "tests": ["the fixed program runs to its end in the sandbox"],
     }
     return Message.of(text_part("Bug fixed and tested."), json_part(details))

@@ -13,7 +13,7 @@ _LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Break, ast.Continue, ast.Gl
 
 
 def suggestions(code: str) -> list[dict[str, Any]]:
-    """What could be better in a piece of code, each as a diff that applies to it."""
+    """Possible improvements of a piece of code, each as a diff that applies to it."""
     dedented = textwrap.dedent(code)
     try:
         tree = ast.parse(dedented)
@@ -45,7 +45,7 @@ def _renames(code: str, tree: ast.Module) -> Iterator[dict[str, Any]]:
 
 
 def _short_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Variables of one letter, with a better name from what they hold."""
+    """One-letter variables, with a better name from what they hold."""
     seen: set[str] = set()
     for node in ast.walk(tree):
         target, value = None, None
@@ -103,7 +103,7 @@ def _extractions(code: str, tree: ast.Module) -> Iterator[dict[str, Any]]:
 
 
 def _block(function: ast.FunctionDef) -> list[ast.stmt] | None:
-    """The longest run of statements of a function that can stand by itself."""
+    """The longest run of statements of a function that can be extracted."""
     best: list[ast.stmt] = []
     run: list[ast.stmt] = []
     for statement in function.body:

@@ -1,4 +1,4 @@
-"""Finds and mends off-by-one errors: changes of the failing line that make the program run, tried in the sandbox."""
+"""Finds and fixes off-by-one errors: tries changes of the failing line in the sandbox until the program runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sandbox import Outcome, run
 
 @dataclass(frozen=True)
 class Repair:
-    """What became of a program: the fixed code, or why there is none."""
+    """The outcome for a program: the fixed code, or why it could not be fixed."""
 
-    outcome: Outcome  # of the program as it was given
+    outcome: Outcome  # of the original program
     fixed: str | None = None
     explanation: str = ""
 
@@ -25,7 +25,7 @@ class Repair:
 
 
 def repair(code: str) -> Repair:
-    """Run a program; if it fails by an index, try what usually mends that."""
+    """Run a program; if it fails with an index error, try the usual fixes."""
     outcome = run(code)
     if outcome.ok or outcome.crashed or not outcome.error.startswith("IndexError"):
         return Repair(outcome)
@@ -36,7 +36,7 @@ def repair(code: str) -> Repair:
 
 
 def candidates(code: str) -> Iterator[tuple[str, str]]:
-    """Versions of the program that differ in one expression, and what each changes."""
+    """Versions of the program that differ in one expression, with a description of each change."""
     tree = ast.parse(code)
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
     for node in nodes:

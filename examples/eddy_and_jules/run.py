@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def serve(home: str, port: int) -> str:
-    """A gateway with Jules, in a thread of its own."""
+    """A gateway with Jules, in its own thread."""
     gateway = Gateway(jules, home=home, doors={"acl": {"log_messages": "all"}})
     threading.Thread(target=gateway.run, kwargs={"port": port, "say": lambda line: None}, daemon=True).start()
     url = f"http://127.0.0.1:{port}"

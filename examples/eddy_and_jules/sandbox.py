@@ -1,4 +1,4 @@
-"""Runs a Python program in a process of its own, with limits on time, memory, files and network."""
+"""Runs a Python program in a separate process, with limits on time, memory, files and network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 5
 MEMORY = 256 * 1024 * 1024
 FILE_BYTES = 1024 * 1024
 
-# Goes in front of the program. An audit hook cannot be removed again by what runs after it.
+# Prepended to the program. The program cannot remove an audit hook.
 GUARD = """
 import os as _os
 import sys as _sys
@@ -41,7 +41,7 @@ class Outcome:
     output: str
     error: str = ""  # the last line of the traceback, such as "IndexError: list index out of range"
     line: int = 0  # of the program, where it was raised
-    crashed: bool = False  # the sandbox ended it: too long, too much memory
+    crashed: bool = False  # the sandbox ended it: too much time or memory
 
 
 def _limits() -> None:
@@ -53,7 +53,7 @@ def _limits() -> None:
 
 
 def run(code: str) -> Outcome:
-    """Run a program and say how it ended."""
+    """Run a program and report how it ended."""
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
         Path(folder, "program.py").write_text(code, encoding="utf-8")
         try:

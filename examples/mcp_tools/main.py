@@ -1,4 +1,4 @@
-"""The tools of an MCP server behind NLIP: a part that is labelled with the name of a tool holds its arguments."""
+"""The tools of an MCP server behind NLIP: a part labelled with the name of a tool holds its arguments."""
 
 import asyncio
 import shlex

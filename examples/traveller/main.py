@@ -1,6 +1,6 @@
 """The traveller: one client, and agents of a hotel, a conference, a taxi company and a transit company.
 
-Each company has a gateway of its own. The traveller talks to each of them, and to a federator that asks all at once.
+Each company has its own gateway. The traveller talks to each of them, and to a federator that asks all at once.
 """
 
 import asyncio

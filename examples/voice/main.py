@@ -1,4 +1,4 @@
-"""Ask by voice: espeak-ng speaks the question, the agent hears it with PocketSphinx and answers with a voice, too.
+"""Ask by voice: espeak-ng speaks the question, the agent recognises it with PocketSphinx and answers by voice, too.
 
 Needs ``apt-get install espeak-ng`` and ``pip install pocketsphinx``. Both run on this machine, without a service.
 """
@@ -17,7 +17,7 @@ from pocketsphinx import Decoder
 from sabir import Message, Turn, agent, audio_part, connect
 from sabir.testing import served
 
-RATE = 16_000  # samples a second, as the recogniser's model wants them
+RATE = 16_000  # samples per second, as the recogniser's model expects
 GRAMMAR = "#JSGF V1.0; grammar office; public <ask> = (when | where) is the (meeting | lunch | train);"
 ANSWERS = {"meeting": "at nine", "lunch": "at noon", "train": "on platform two"}
 
@@ -28,7 +28,7 @@ def spoken(text: str) -> bytes:
 
 
 def between(sound: array.array[int], place: float) -> int:
-    """The sound at a place between two samples."""
+    """The interpolated sample at a position."""
     before, after = sound[int(place)], sound[int(place) + 1]
     return round(before + (after - before) * (place - int(place)))
 

@@ -74,7 +74,7 @@ def gateway(home: Path) -> Iterator[str]:
 
 
 def wait_for_the_index(url: str) -> None:
-    """Until the sample site is searched by meaning too; before, the page says that it is still being indexed."""
+    """Wait until the sample site is searched by meaning, too; before, the page says that it is still being indexed."""
     while True:
         answer = httpx2.get(f"{url}/ask", params={"query.text": "soup", "prefer.streaming": "false"}, timeout=30).json()
         if "coverage" not in answer["_meta"]:
@@ -92,7 +92,7 @@ def take_page(folder: Path, home: Path) -> None:
 
 
 def run_session(home: Path) -> list[tuple[str, list[str]]]:
-    """Each command of the session with the lines that it printed."""
+    """Each command of the session with its output."""
     port, folder, found = free_port(), home / "session", []
     folder.mkdir()
     servers = []
@@ -126,7 +126,7 @@ def run_session(home: Path) -> list[tuple[str, list[str]]]:
 
 
 def start(command: str, folder: Path, home: Path) -> tuple[subprocess.Popen[str], str]:
-    """A server in the background, and what it says until it listens."""
+    """A server in the background, and its output until it listens."""
     log = home / "dev.log"
     with log.open("w") as output:
         server = subprocess.Popen(
@@ -167,7 +167,7 @@ def drawn(number: int, row: tuple[float, str, str], whole: float) -> str:
     when, kind, text = row
     share = when / whole
     y = MARGIN + 24 + LINE * number + 12
-    # Where pictures are not animated, every line is shown.
+    # If animation is not supported, every line is shown.
     steps = f'values="0;0;1;1" keyTimes="0;{share:.4f};{min(share + 0.0001, 1):.4f};1"'
     animation = f'<animate attributeName="opacity" {steps} dur="{whole:.1f}s" repeatCount="indefinite"/>'
     return f'<text class="{kind}" x="{MARGIN}" y="{y}">{html.escape(text)}{animation}</text>'

@@ -31,7 +31,7 @@ NAME: Final = "telegram"
 
 
 class TelegramDoor(Door):
-    """Takes telegrams for every agent."""
+    """Accepts telegrams for every agent."""
 
     name = NAME
 

@@ -1,4 +1,4 @@
-"""How Sabir's suite of HTTP rules speaks to the door: a valid request, and where an error says what was wrong."""
+"""How Sabir's suite of HTTP rules talks to the door: a valid request, and where an error has its text."""
 
 from typing import Any, Final
 

@@ -11,7 +11,7 @@ from sabir.errors import BadMessage, tree
 from sabir.extend import nlip
 
 PROTOCOL: Final = "telegram"
-# Which status a failure has: the same as NLIP's, which knows every error.
+# The status of each failure: the same as NLIP's, which has every error.
 CODES: Final = {error: nlip.CODES[error] for error in tree()}
 # What a telegram cannot carry.
 LOSSES: Final = ("everything but text",)
@@ -43,7 +43,7 @@ def message_of(value: Any) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """A reply as bytes, with the thread to go on in."""
+    """A reply as bytes, with its thread."""
     threads = [part.content for part in message.tokens if isinstance(part.content, str)]
     return msgspec.json.encode(Telegram(message.without_tokens().text, threads[-1] if threads else None))
 

@@ -25,7 +25,7 @@ function set(name, value) {
   localStorage.setItem("sabir.settings", JSON.stringify(settings));
 }
 
-// -- who asks ---------------------------------------------------------------------------------------------
+// -- sign-in ---------------------------------------------------------------------------------------------
 
 const key = () => sessionStorage.getItem("sabir.key") ?? "";
 const headers = () => (key() ? { Authorization: `Bearer ${key()}` } : {});

@@ -1,4 +1,4 @@
-// Cards: what a site has found, with the facts that people look for first.
+// Cards: the results of a site, with the facts that people look for first.
 import { button, first, isWeb, link, make, plain, visible } from "./dom.js";
 
 const FACTS_SHOWN = new Set(["price", "date", "startdate", "totaltime", "stars"]); // facts that every card shows in its own way
@@ -30,7 +30,7 @@ export function card(item, id, number) {
   );
 }
 
-// Pictures are shown only from this origin: a page that loads others would tell them who asked for what.
+// Pictures are shown only from this origin: loading others would reveal who asked for what.
 function picture(item) {
   const source = first(item.image) ?? item.thumbnailUrl;
   const url = typeof source === "string" ? source : source?.url ?? source?.contentUrl;
@@ -73,7 +73,7 @@ export function price(offer) {
   }
 }
 
-export function date(text) { // by the clock of the place, whatever zone this browser is in
+export function date(text) { // local time of the event, whatever the browser's time zone
   const found = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}))?/.exec(typeof text === "string" ? text : "");
   if (!found) return "";
   const [year, month, day, hour, minute] = found.slice(1).map(Number);
@@ -88,7 +88,7 @@ export function duration(text) {
   return [[found[1], "d"], [found[2], "h"], [found[3], "min"]].filter(([n]) => Number(n)).map(([n, unit]) => `${n} ${unit}`).join(" ");
 }
 
-// Opening hours in words: days in a row with the same hours are one line.
+// Opening hours in words: consecutive days with the same hours are one line.
 export function hoursInWords(specifications) {
   const byDay = DAYS.map(() => []);
   for (const each of [specifications].flat()) {
@@ -138,7 +138,7 @@ function actionsOf(item) {
   return make("div", { className: "actions" }, ...actions.slice(0, 3).map(actionOf));
 }
 
-// An action is a link, or a form for what it wants to know. It opens in a new tab, at the site that offers it.
+// An action is a link, or a form for its inputs. It opens in a new tab, at the site that offers it.
 function actionOf(action) {
   const name = visible(action.name || action["@type"] || "Action");
   const address = String(action.endpoint || "").replace(/\{[?&][^}]*\}/g, "");

@@ -1,4 +1,4 @@
-// CBOR (RFC 8949), as much of it as NLIP messages use, and a tree that says which byte means what.
+// CBOR (RFC 8949), the part that NLIP messages use, and a tree that explains each byte.
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: false });

@@ -1,4 +1,4 @@
-// One conversation on the page: what was asked, what came back, and what is kept across reloads.
+// One conversation on the page: questions, answers, and what is kept across reloads.
 import { $, button, bytesInWords, icon, link, make, visible } from "./dom.js";
 import { card } from "./cards.js";
 import { markdown } from "./markdown.js";
@@ -70,7 +70,7 @@ export class TurnView {
   words(text, whole) {
     this.source = whole ? text : this.source + text;
     if (!this.source.trim()) return;
-    // A list in words repeats the cards; a summary cites them.
+    // A text list repeats the cards; a summary cites them.
     if (this.items.length && whole && !/\[\d+\]/.test(this.source) && /^\s*1[.)] /.test(this.source)) {
       this.source = this.box ? this.source : "";
       if (!this.box) return;
@@ -108,7 +108,7 @@ export class TurnView {
     this.more.remove();
   }
 
-  // Kinds of what was found, to look at one of them.
+  // The kinds of results, to filter by one.
   facet() {
     const kinds = new Map();
     for (const item of this.items) kinds.set(String([item["@type"]].flat()[0] ?? "Thing"), 0);
@@ -151,7 +151,7 @@ export class TurnView {
     }
   }
 
-  // The filters that were understood; each can be removed, if it can be found in the question.
+  // The understood filters; each can be removed, if its words are in the question.
   chips(meta) {
     if (!Array.isArray(meta.applied) || !meta.applied.length || this.filters) return;
     const applied = [...new Set(meta.applied.map(String))];
@@ -173,7 +173,7 @@ export class TurnView {
   }
 }
 
-// A question without some of its words; null if they are not in it, or nothing else is.
+// A question without some of its words; null if they are not in it, or nothing else remains.
 export function without(question, words) {
   const place = question.toLowerCase().indexOf(words.toLowerCase());
   if (place < 0) return null;
@@ -193,7 +193,7 @@ export function fileNode(file) {
   return link(url, visible(file.name), { className: "file" }) ?? make("span", { className: "file" }, visible(file.name));
 }
 
-// Tasks of this tab: strangers cannot ask the gateway which tasks are theirs.
+// Tasks of this tab: anonymous callers cannot list their tasks at the gateway.
 const TASKS = "sabir.tasks";
 export const remembered = () => JSON.parse(sessionStorage.getItem(TASKS) ?? "[]"); // [{id, agent}]
 
@@ -234,7 +234,7 @@ export class Chat {
     const stop = (this.running = new AbortController());
     view.cancel = () => stop.abort();
     const speaker = this.speaker(protocol, agent, name);
-    if (input.standalone && !["nlip", "nlip-ws", "nlweb"].includes(protocol)) speaker.session = {}; // the others cannot say so
+    if (input.standalone && !["nlip", "nlip-ws", "nlweb"].includes(protocol)) speaker.session = {}; // the others have no such option
     const trace = await this.traceIds.next();
     speaker.trace = trace && traceparent(trace);
     try {
@@ -284,7 +284,7 @@ export class Chat {
     try {
       sessionStorage.setItem(STORE, JSON.stringify({ kept: this.kept, sessions: { ...this.sessions, ...sessions } }));
     } catch {
-      sessionStorage.removeItem(STORE); // it is full: the page goes on without
+      sessionStorage.removeItem(STORE); // storage is full: continue without it
     }
   }
 

@@ -46,7 +46,7 @@ export function link(url, text, props = {}) {
 export const first = (value) => (Array.isArray(value) ? value[0] : value);
 export const plain = (value) => (value && typeof value === "object" ? value.name ?? value["@value"] ?? "" : value ?? "");
 
-// Characters that draw nothing but change how others are read: controls, and overrides of the writing direction.
+// Invisible characters that change how others are read: controls, and direction overrides.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
 
 export function visible(text) {

@@ -31,10 +31,10 @@ export function questionForm(question, answer) {
   return form;
 }
 
-// NLWeb has no booleans: there it is a choice of two.
+// NLWeb has no booleans; it uses a choice of two.
 const isYesOrNo = (field) => field.type === "boolean" || (field.options ?? []).join().toLowerCase() === "yes,no";
 
-// A question of yes or no is two buttons.
+// A yes-or-no question is two buttons.
 function confirmation(form, field, answer) {
   const reply = (value) => button(value ? "Yes" : "No", () => {
     for (const control of form.elements) control.disabled = true;

@@ -22,7 +22,7 @@ export function inline(text, cite) {
   return nodes.filter((node) => node !== "");
 }
 
-// Each rule: a pattern for the first line of a block, and what to make of the lines that belong to it.
+// Each rule: a pattern for the first line of a block, and how to render its lines.
 const FENCE = /^ {0,3}(```+|~~~+)\s*([\w+-]*)/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
 const RULE = /^ {0,3}([-*_])\s*(\1\s*){2,}$/;

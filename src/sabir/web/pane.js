@@ -1,4 +1,4 @@
-// The wire pane: the bytes of every request and answer, as they were.
+// The wire pane: the exact bytes of every request and response.
 import { $, button, bytesInWords, copy, make, visible } from "./dom.js";
 import * as cbor from "./cbor.js";
 
@@ -146,7 +146,7 @@ function frames(exchange, tokens) {
   return section(`Frames (${rows.length})`, ...rows);
 }
 
-// -- CBOR: hex beside a tree that says what each byte means -----------------------------------------------------
+// -- CBOR: hex next to a tree that explains each byte -----------------------------------------------------------
 
 function binary(bytes, tokens, direction) {
   let tree;
@@ -218,7 +218,7 @@ class Tokens {
   }
 }
 
-const LEGEND = { ours: "made by this page", theirs: "made by the gateway", echoed: "returned as it came" };
+const LEGEND = { ours: "made by this page", theirs: "made by the gateway", echoed: "returned unchanged" };
 
 function asText(data) {
   if (typeof data === "string") return data;

@@ -1,7 +1,7 @@
 // The members of an ensemble, a federation or a group while they answer, and afterwards as a replay.
 //
-// The notes of progress name who is asked, answers, votes and fails; they reach the page over every protocol. The outcome
-// at the end (labels "ensemble" and "sources") says it as data, where the protocol carries data.
+// Progress notes say who is asked, answers, votes and fails; every protocol carries them. The outcome
+// at the end (labels "ensemble" and "sources") has the same as data, if the protocol carries data.
 import { button, make, visible } from "./dom.js";
 
 const NAME = "[A-Za-z0-9_.-]{1,64}";
@@ -60,7 +60,7 @@ export class Panel {
     }
   }
 
-  // How it came out, as data: {answered, failed} of a federation, {winner, votes, answers, failed} of an ensemble.
+  // The outcome as data: {answered, failed} of a federation, {winner, votes, answers, failed} of an ensemble.
   decide(outcome) {
     for (const member of this.members.values()) {
       if (outcome.failed?.[member.name] !== undefined) [member.state, member.reason] = ["failed", String(outcome.failed[member.name])];

@@ -6,12 +6,12 @@
 //           {kind: "meta", meta} · {kind: "question", question: {text, fields}} · {kind: "reply", text}
 //           {kind: "fault", code, message} · {kind: "cancellable", cancel} · {kind: "outcome", outcome}
 //
-// `session` holds what the next question needs to go on with the conversation; it can be stored as JSON.
+// `session` holds what the next question needs to continue the conversation; it can be stored as JSON.
 import * as cbor from "./cbor.js";
 import { at } from "./dom.js";
 
 const JSON_TYPE = "application/json";
-const POLL = 1000; // milliseconds between two looks at a promise
+const POLL = 1000; // milliseconds between two polls of a promise
 
 const uuid = () => crypto.randomUUID();
 const segment = encodeURIComponent;
@@ -41,8 +41,8 @@ export class Protocol {
 // -- NLIP ------------------------------------------------------------------------------------------------
 
 const isText = (part) => part.format === "text";
-const membersIn = (sources) => sources?.answered ?? []; // of a federation, whose words stand in its answer already
-const OUTCOMES = ["ensemble", "sources"]; // labels of what says how the members of a panel answered
+const membersIn = (sources) => sources?.answered ?? []; // of a federation, whose answer already contains their texts
+const OUTCOMES = ["ensemble", "sources"]; // labels of the parts with the outcome of a panel
 const LARGE = 500_000; // bytes; a larger file is uploaded, and the message refers to it
 
 class Nlip extends Protocol {
@@ -120,7 +120,7 @@ export class NlipHttp extends Nlip {
     for await (const event of this.place.wire.events(pair)) yield* this.read(JSON.parse(event.data));
   }
 
-  // A large file goes beside the message (ECMA-430 6.4): ask where, put it there, refer to it.
+  // A large file is uploaded separately (ECMA-430 6.4): ask where, upload it, refer to it.
   async upload(file, signal) {
     const asked = this.message({ text: "I have a large file; where can I upload it?", control: true }, false);
     const pair = await this.post("/nlip", JSON.stringify(asked), { Accept: JSON_TYPE }, signal, "where to upload");
@@ -128,7 +128,7 @@ export class NlipHttp extends Nlip {
     [...this.read(reply)];
     const target = (reply.submessages ?? []).find((part) => part.subformat === "uri")?.content;
     if (!target) throw new Error(reply.content ?? "The gateway takes no uploads.");
-    const path = new URL(target, location.href); // by this origin, whatever name the gateway has elsewhere
+    const path = new URL(target, location.href); // through this origin, whatever name the gateway has elsewhere
     const headers = { "Content-Type": file.type || "application/octet-stream", ...this.place.headers() };
     const put = await this.place.wire.fetch(location.origin + path.pathname + path.search, { method: "PUT", headers, body: new Blob([file.bytes]), signal }, this.note(`upload ${file.name}`));
     await this.place.wire.text(put);
@@ -187,7 +187,7 @@ export class NlipSocket extends Nlip {
   }
 }
 
-// The messages of a WebSocket, one after the other; it ends with an error when the connection does.
+// The messages of a WebSocket in order; ends with an error when the connection closes.
 class Frames {
   constructor(socket, signal) {
     this.waiting = [];
@@ -403,7 +403,7 @@ export class Mcp extends Protocol {
       if (part?.label === "result") yield { kind: "item", item: JSON.parse(block.text) };
       else if (OUTCOMES.includes(part?.label)) yield { kind: "outcome", outcome: JSON.parse(block.text) };
       else if (part?.label === "meta") yield { kind: "meta", meta: metaOf(JSON.parse(block.text)) };
-      else if (part?.label && part.format === "structured") continue; // data beside the words
+      else if (part?.label && part.format === "structured") continue; // data that accompanies the text
       else if (block.type === "text" && !members.includes(part?.label)) words.push(block.text);
       else if (block.data) yield { kind: "file", file: { name: block.type, type: block.mimeType, bytes: unbase64(block.data) } };
       else if (block.type === "resource_link") yield { kind: "file", file: { name: block.name, url: block.uri } };
@@ -473,7 +473,7 @@ export class A2a extends Protocol {
     if (result.message) yield { kind: "reply", text: state.words, streamed: true };
   }
 
-  // An artifact that comes again, and is not appended to, replaces what was there.
+  // A repeated artifact replaces the earlier one, unless it is appended.
   *artifact({ artifact, append }, state) {
     const again = !append && state.words && state.artifact === artifact.artifactId;
     state.artifact = artifact.artifactId;
@@ -613,7 +613,7 @@ export class Acl extends Protocol {
 
 // -- any address -----------------------------------------------------------------------------------------
 
-// The browser speaks only to this gateway; the gateway asks the other address for it (operators only).
+// The browser talks only to this gateway, which asks the other address on its behalf (operators only).
 export class Remote extends Nlip {
   static id = "remote";
   static label = "Another address";

@@ -1,4 +1,4 @@
-// Where the time of a turn went. A question that carries a trace id of the gateway gets a timeline; it is shown as lanes.
+// The timeline of a turn. A question with a trace id of the gateway gets one; it is shown as lanes.
 import { at, button, make, visible } from "./dom.js";
 
 const NS = "http://www.w3.org/2000/svg";
@@ -7,7 +7,7 @@ const DEEPEST = 4; // levels that are indented
 const WORDS = { door: "Door", guard: "Guard", conversation: "Conversation", agent: "Agent", tool: "Tool", model: "Model", peer: "Peer", record: "Record", reply: "Reply" };
 const milliseconds = (value) => `${value < 10 ? value.toFixed(2) : Math.round(value)} ms`;
 
-// Trace ids of the gateway, some at a time; null where it gives none.
+// Trace ids of the gateway, several at a time; null if it gives none.
 export class TraceIds {
   constructor(place) {
     this.place = place; // {headers()}
@@ -48,7 +48,7 @@ export function traceButton(id, place) {
 
 async function timeline(id, place) {
   const response = await fetch(at(`/operate/traces/${id}`), { headers: place.headers() }).catch(() => null);
-  if (!response?.ok) return [make("p", { className: "empty" }, "The gateway does not have this timeline any more.")];
+  if (!response?.ok) return [make("p", { className: "empty" }, "The gateway no longer has this timeline.")];
   const { hops } = await response.json();
   if (!hops.length) return [make("p", { className: "empty" }, "The gateway recorded no hops for this turn.")];
   const whole = Math.max(...hops.map((hop) => hop.ended ?? hop.began), 0.001);
@@ -56,7 +56,7 @@ async function timeline(id, place) {
   return [caption, make("ol", { className: "lanes" }, ...nested(hops, null, 0).map(([hop, level]) => lane(hop, level, whole)))];
 }
 
-// Each hop with how deep it is, behind the hop around it.
+// Each hop with its depth, after the hop around it.
 function nested(hops, parent, level) {
   const inside = hops.map((hop, index) => [hop, index]).filter(([hop]) => hop.parent === parent);
   return inside.flatMap(([hop, index]) => [[hop, Math.min(level, DEEPEST)], ...nested(hops, index, level + 1)]);

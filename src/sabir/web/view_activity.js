@@ -1,8 +1,8 @@
-// What the caller has under way: tasks, the conversation, and messages that wait in an inbox.
+// The caller's activity: tasks, the conversation, and messages in an inbox.
 import { remembered } from "./chat.js";
 import { button, make, visible } from "./dom.js";
 
-const AGENTS = 30; // whose tasks are looked for
+const AGENTS = 30; // whose tasks are listed
 
 export async function render(root, place) {
   const tasks = make("div", {}, make("p", { className: "empty" }, "Looking…"));
@@ -33,7 +33,7 @@ async function showTasks(root, place) {
   const moment = (task) => Date.parse(task.status.timestamp);
   const tasks = [...listed, ...known.filter((task) => task.status)].sort((one, other) => moment(other) - moment(one));
   if (!tasks.length) {
-    root.replaceChildren(make("p", { className: "empty" }, "No tasks yet. What you ask over A2A becomes one."));
+    root.replaceChildren(make("p", { className: "empty" }, "No tasks yet. A question over A2A becomes one."));
     return;
   }
   const running = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
@@ -71,7 +71,7 @@ function showInbox(root, place) {
     reading = new AbortController();
     follow(list, name.value.trim(), place, reading.signal);
   } }, name, make("button", { type: "submit" }, "Follow"));
-  root.replaceChildren(make("p", { className: "lead" }, "Messages of the agent communication language (ACL) that wait for an agent of yours."), form, list);
+  root.replaceChildren(make("p", { className: "lead" }, "Messages of the agent communication language (ACL) that wait for one of your agents."), form, list);
 }
 
 async function follow(root, agent, place, signal) {

@@ -13,7 +13,7 @@ export async function render(root, place) {
     running = new AbortController();
     await run(result, place, { url: url.value, protocol: protocol.value }, running.signal);
   } }, url, protocol, make("button", { type: "submit", className: "primary" }, "Check"));
-  result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it was tried; nothing is changed at the address beyond the messages that are sent."));
+  result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it was tried. The check only sends messages to the address; it changes nothing else there."));
   root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Which clause of the standard holds at an address: this gateway, or anybody else's server."), form, result);
 }
 

@@ -2,7 +2,7 @@
 import { at, make, visible } from "./dom.js";
 import { table } from "./view_activity.js";
 
-const EVERY = 2000; // milliseconds between two looks at the metrics
+const EVERY = 2000; // milliseconds between two reads of the metrics
 const POINTS = 60;
 const SHOWN = [
   ["sabir_turns_total", "Turns", "rate"], ["errors", "Turns that failed", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],

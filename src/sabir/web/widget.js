@@ -1,6 +1,6 @@
 // A chat box or a search box for any site that the gateway allows (`origins`):
 //   <script src="https://gateway.example/web/widget.js" data-mode="chat" data-agent="shop" data-title="Ask us" data-accent="#0f766e" async></script>
-// It lives in a shadow DOM, so that neither side's style reaches the other, and builds everything from text.
+// It uses a shadow DOM, so that its styles and the page's do not mix, and builds everything from text.
 (() => {
   const script = document.currentScript;
   const gateway = new URL("..", script.src);
@@ -115,7 +115,7 @@
     if (data._meta?.session_context) session = data._meta.session_context;
     if (name === "result" && data.item.url) wait.before(itemOf(data.item));
     const isSummary = name === "result" && !data.item.url && data.item.text;
-    if (name === "content" || (isSummary && !words)) { // a summary that was streamed comes again as a whole
+    if (name === "content" || (isSummary && !words)) { // a streamed summary is repeated as a whole
       const text = data.text ?? data.item.text;
       if (!words) log.insertBefore((words = make("p", "words")), log.querySelector(".item") ?? wait);
       words.textContent += text;

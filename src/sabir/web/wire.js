@@ -1,6 +1,6 @@
 import { at } from "./dom.js";
 
-// What went over the wire, kept as it was: requests, responses, events and frames with their times and sizes.
+// The wire log: exact requests, responses, events and frames with their times and sizes.
 
 const KEPT = 60; // exchanges that are remembered
 const encoder = new TextEncoder();
