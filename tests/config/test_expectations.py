@@ -54,7 +54,7 @@ WRONG = [
     ("rights: [{agents: [x]}]", "rights[0]: object missing required field `roles`"),
     ("services: [{origin: x, token: a}]", "services[0].origin: expected a URL such as https://api.example.com"),
     ("services: [{origin: 'https://x'}]", "services[0]: 'https://x' needs exactly one of token, key or token_url"),
-    ("services: [{origin: 'https://x', token: a, exchange: true}]", "services[0].exchange: requires token_url "),
+    ("services: [{origin: 'https://x', token: a, exchange: true}]", "services[0].exchange: requires token_url"),
     ("services: [{origin: 'https://x', token_url: 'http://y.example', client: a}]", "services[0].token_url: expected"),
     ("services: [{origin: 'https://x', key: a, header: 'a b'}]", "services[0].header: expected the name of a header"),
     ("secrets: []", "secrets: expected at least one; without the key, one is made and kept in home; it is empty"),
