@@ -23,6 +23,7 @@ the directory.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import statistics
@@ -200,6 +201,7 @@ async def work(address: str) -> None:
     bus = MemoryBus()
     await bus.open()
     async with agents(address) as pair:
+        gc.freeze()  # as `sabir serve` does
         print(json.dumps({"ready": True}), flush=True)
         while words := (await asyncio.to_thread(sys.stdin.readline)).split():
             match words:

@@ -169,6 +169,27 @@ async def test_reply_by_and_result_by_set_the_timers(dialogues: Dialogues, clock
     assert row is not None and (row.timer, row.due) == ("result", NOW + 50)
 
 
+@pytest.mark.parametrize(
+    ("at", "due"),
+    [
+        ("1950-01-01T00:00:00Z", NOW),
+        ("1970-01-01T00:00:00Z", NOW),
+        (stamp(NOW - 5), NOW),
+        ("9999-12-31", NOW + 604_800),
+    ],
+)
+async def test_a_deadline_that_has_passed_is_now_and_none_is_for_ever(
+    dialogues: Dialogues, at: str, due: float
+) -> None:  # ACL-27
+    payload = {"task_type": "ask", "task_description": "x", "result_by": at}
+    await dialogues.post(said(message_id="m1", reply_by=at, payload=payload), "jules")
+    row = await dialogues.store.dialogue("m1", "eddy", "jules")
+    assert row is not None and (row.timer, row.due) == ("reply_by", due)
+    await dialogues.post(said("TASK_ACCEPT", sender="jules", message_id="m2", in_reply_to="m1"), "eddy")
+    row = await dialogues.store.dialogue("m1", "eddy", "jules")
+    assert row is not None and (row.timer, row.due) == ("result", due)
+
+
 async def test_a_lease_is_renewed_and_ends(dialogues: Dialogues, clock: Clock) -> None:  # ACL-19, ACL-27
     await dialogues.post(said("SUBSCRIBE", message_id="m1"), "jules")  # for 60 seconds
     await dialogues.post(said("TASK_ACCEPT", sender="jules", message_id="m2", in_reply_to="m1"), "eddy")

@@ -264,29 +264,35 @@ async def test_a_letter_follows_those_that_its_receiver_holds(letters: Letters) 
     assert [row.priority for row in await letters.waiting_letters("jules")] == [LOW, LOW]
 
 
-async def test_a_duplicate_among_many_does_not_disturb_the_others(store: Store, letters: Letters) -> None:  # ACL-25
+@pytest.mark.parametrize("count", [8, 330])
+async def test_a_duplicate_among_many_does_not_disturb_the_others(
+    store: Store, letters: Letters, count: int
+) -> None:  # ACL-25
     await letters.converse(opening("m3"))
-    entries = [opening(f"m{n}") for n in range(8)]
+    entries = [opening(f"m{n}") for n in range(count)]
     outcomes = await asyncio.gather(*(letters.converse_and_hand(entry, "n1", 60.0) for entry in entries))
-    assert [outcome for outcome, _ in outcomes] == ["done"] * 3 + ["duplicate"] + ["done"] * 4
-    numbers = {row.id: row.number for row in await letters.waiting_letters("jules")}
-    assert sorted(numbers) == sorted(f"m{n}" for n in range(8))
+    assert [outcome for outcome, _ in outcomes] == ["done"] * 3 + ["duplicate"] + ["done"] * (count - 4)
+    numbers = {row.id: row.number for row in await letters.waiting_letters("jules", limit=count + 1)}
+    assert sorted(numbers) == sorted(f"m{n}" for n in range(count))
     assert all(number in (0, numbers[f"m{n}"]) for n, (_, number) in enumerate(outcomes))
-    assert len(await store.audit_lines()) == 8
+    assert len(await store.audit_lines(limit=count + 1)) == count
 
 
-async def test_many_dialogues_move_at_once(letters: Letters) -> None:  # ACL-26
-    await asyncio.gather(*(letters.converse(opening(f"m{n}")) for n in range(8)))
+@pytest.mark.parametrize("count", [8, 330])
+async def test_many_dialogues_move_at_once(letters: Letters, count: int) -> None:  # ACL-26
+    opened = await asyncio.gather(*(letters.converse(opening(f"m{n}")) for n in range(count)))
+    assert opened == ["done"] * count
 
     def moved(n: int, expect: int) -> DialogueEntry:
         row = dialogue("accepted", conversation=f"m{n}", due=0.0, timer="")
         return DialogueEntry(row, expect, (said(f"a{n}", reply_with=""),), (letter(f"a{n}", order=f"a{n}"),))
 
-    outcomes = await asyncio.gather(*(letters.converse(moved(n, 1)) for n in range(8)))
-    assert outcomes == ["done"] * 8
-    assert {(await letters.dialogue(f"m{n}", "eddy", "jules") or dialogue()).state for n in range(8)} == {"accepted"}
+    outcomes = await asyncio.gather(*(letters.converse(moved(n, 1)) for n in range(count)))
+    assert outcomes == ["done"] * count
+    states = {(await letters.dialogue(f"m{n}", "eddy", "jules") or dialogue()).state for n in range(count)}
+    assert states == {"accepted"}
     # A dialogue that was swept in the meantime is not opened again by a message that moves it.
-    outcomes = await asyncio.gather(letters.converse(moved(9, 1)), letters.converse(moved(10, 1)))
+    outcomes = await asyncio.gather(letters.converse(moved(count, 1)), letters.converse(moved(count + 1, 1)))
     assert outcomes == ["changed", "changed"]
 
 

@@ -31,7 +31,7 @@ from sabir.ids import new_id
 _LONGEST_NAME = 200
 
 
-class Letter(msgspec.Struct, frozen=True, array_like=True):
+class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message to a name or a group, kept until it is handled.
 
     Letters of one sender with the same ``order`` (a conversation) are handled one at a time, in the order in which they

@@ -35,8 +35,8 @@ class Parcel(Protocol):
     letters: tuple[Letter, ...]
     deliveries: int
 
-    async def ack(self) -> None:
-        """Acknowledge it for good."""
+    def ack(self) -> Awaitable[None] | None:
+        """Acknowledge it for good; await what is returned, if anything."""
 
     async def hold(self) -> None:
         """Report that it is still being handled."""
@@ -111,7 +111,8 @@ class Delivery:
         self._store_dead = store_dead
         self._member = member
         self._ready: deque[_Item] = deque()
-        self._lanes: dict[tuple[str, str], deque[_Item]] = {}
+        # Per lane that is being handled: the letters behind its first, if there are any.
+        self._lanes: dict[tuple[str, str], deque[_Item] | None] = {}
         self._hand: dict[str, _Item] = {}
         self._parcels: dict[int, _Held] = {}
         self._workers: dict[asyncio.Task[None], list[_Item]] = {}
@@ -139,10 +140,16 @@ class Delivery:
 
     async def take(self, parcel: Parcel) -> None:
         """Queue the letters of a parcel."""
+        if (acknowledging := self.begin(parcel)) is not None:
+            with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
+                await acknowledging
+
+    def begin(self, parcel: Parcel) -> Awaitable[None] | None:
+        """The same, without waiting; returns an acknowledgement that has to be awaited, if there is one."""
         again = self._parcels.get(parcel.key)
         if again is not None:
             again.parcel = parcel  # redelivered while being handled: acknowledge the latest delivery
-            return
+            return None
         held = self._parcels[parcel.key] = _Held(parcel)
         doom = ""
         if parcel.deliveries > self._limits.deliveries:
@@ -150,9 +157,8 @@ class Delivery:
         for letter in parcel.letters:
             if letter.id not in self._seen and letter.only in ("", self._member):
                 self._add(letter, held, doom)
-        if not held.left:
-            await self._acknowledge(held)
         self._spawn()
+        return None if held.left else self._acknowledge(held)
 
     def parcels(self) -> list[Parcel]:
         """The parcels being handled."""
@@ -189,11 +195,13 @@ class Delivery:
         if lane is None:
             self._ready.append(item)
             return
-        queue = self._lanes.get(lane)
-        if queue is None:
-            queue = self._lanes[lane] = deque()
+        if lane not in self._lanes:
+            self._lanes[lane] = None
             self._ready.append(item)
-        queue.append(item)
+        elif (behind := self._lanes[lane]) is not None:
+            behind.append(item)
+        else:
+            self._lanes[lane] = deque((item,))
 
     def _spawn(self) -> None:
         """Start one more worker, if there is work. It starts the next before it begins: one worker serves quick
@@ -244,22 +252,20 @@ class Delivery:
         del self._hand[letter.id]
         lane = letter.lane
         if lane is not None:
-            queue = self._lanes[lane]
-            queue.popleft()
-            if queue:
-                self._ready.append(queue[0])
+            if behind := self._lanes[lane]:
+                self._ready.append(behind.popleft())
             else:
                 del self._lanes[lane]
         self._space.set()
         for held in item.parcels:
             held.left -= 1
-            if not held.left:
-                await self._acknowledge(held)
+            if not held.left and (acknowledging := self._acknowledge(held)) is not None:
+                with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
+                    await acknowledging
 
-    async def _acknowledge(self, held: _Held) -> None:
+    def _acknowledge(self, held: _Held) -> Awaitable[None] | None:
         self._parcels.pop(held.parcel.key, None)
-        with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
-            await held.parcel.ack()
+        return held.parcel.ack()
 
     # -- failures ---------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class _MemoryParcel:
         self.box = box
         self.deliveries = 1
 
-    async def ack(self) -> None:
+    def ack(self) -> None:
         self.box.out.discard(self.key)
         self.box.changed()
 

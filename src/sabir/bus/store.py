@@ -76,7 +76,7 @@ class _Parcel:
         self.letters: tuple[Letter, ...] = (letter,)
         self.deliveries = deliveries
 
-    async def ack(self) -> None:
+    def ack(self) -> None:
         self._bus.drop(self.key, self.box)
 
     async def hold(self) -> None:
@@ -130,12 +130,15 @@ class LetterTaker:
     def has_room(self) -> bool:
         return self._delivery.has_room
 
-    async def hand(self, letter: Letter, number: int) -> None:
-        """Handle a letter that the store has put into the box for this receiver, under this number."""
+    def hand(self, letter: Letter, number: int) -> bool:
+        """Handle a letter that the store has put into the box for this receiver, under this number.
+
+        False if the receiver was stopped since then: the letter is for other receivers.
+        """
         if self in self.bus.receivers:
-            await self._delivery.take(_Parcel(self, letter, number, 1))
-        else:  # stopped since then: for other receivers
-            await self.bus.release(self.holder, (number,), self.box)
+            self._delivery.begin(_Parcel(self, letter, number, 1))
+            return True
+        return False
 
     async def _taken(self) -> list[LetterRow]:
         """Take some letters. If stopped meanwhile, release them: cut off, they might still be taken."""

@@ -41,7 +41,7 @@ _LOOK: Final = 0.25  # seconds between two polls for timers
 _COUNT_SECONDS: Final = 1.0  # how often an inbox is recounted
 
 
-class Posted(msgspec.Struct, frozen=True):
+class Posted(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a message: as written, and whether it was a duplicate."""
 
     envelope: Envelope
@@ -79,6 +79,7 @@ class Dialogues:
         self.bus = bus
         self.settings = settings or DialogueSettings()
         self._clock = clock
+        self._known_seconds = max(self.settings.keep_seconds, self.settings.remember_seconds)  # what was said
         self._limits = msgspec.structs.replace(
             bus.limits, keep_seconds=self.settings.keep_seconds, letter_bytes=self.settings.message_bytes
         )
@@ -120,7 +121,10 @@ class Dialogues:
                     raise
                 return again
             said = self._completed(envelope, after)
-            await self._check_room(receiver, said)
+            depth = self._depths.get(receiver)
+            if depth is None or self._is_full(depth, said.sender_id) or self._clock() - depth.at > _COUNT_SECONDS:
+                depth = await self._count_room(receiver, said.sender_id)
+            depth.add(said.sender_id)
             letter = self._letter(said, receiver, after.conversation, caller)
             entry = self._entry(said, letter, row, before, after, audit)
             outcome = await self._write(entry, letter)
@@ -143,7 +147,8 @@ class Dialogues:
                 self.bus.release_soon(taker.holder, letter.to, letter.id)
                 raise
         if taker is not None and number:
-            await taker.hand(letter, number)
+            if not taker.hand(letter, number):
+                await self.bus.release(taker.holder, (number,), taker.box)
         elif outcome == "done":
             self.bus.wake([(letter.to, "")])
         return outcome
@@ -211,23 +216,22 @@ class Dialogues:
             return envelope
         return msgspec.structs.replace(envelope, **changes)
 
-    async def _check_room(self, box: str, envelope: Envelope) -> None:
-        """Raises:
-        RateLimited: the inbox is full, or this sender's share of it is. Nothing is dropped (ACL-33).
+    async def _count_room(self, box: str, sender: str) -> _Depth:
+        """What waits in an inbox, counted.
+
+        Raises:
+            RateLimited: the inbox is full, or this sender's share of it is. Nothing is dropped (ACL-33).
         """
-        sender, settings = envelope.sender_id, self.settings
-        depth = self._depths.get(box)
-        full = depth is not None and self._is_full(depth, sender)
-        if depth is None or full or self._clock() - depth.at > _COUNT_SECONDS:
-            if len(self._depths) > 10_000:
-                self._depths.clear()
-            depth = self._depths[box] = _Depth(await self.store.count_letters(box), self._clock())
+        settings = self.settings
+        if len(self._depths) > 10_000:
+            self._depths.clear()
+        depth = self._depths[box] = _Depth(await self.store.count_letters(box), self._clock())
         if depth.total >= settings.inbox_messages:
             raise RateLimited(f"the inbox of {box} is full ({settings.inbox_messages} messages)", retry_after=5.0)
         if depth.senders.get(sender, 0) >= settings.sender_messages:
             reason = f"{settings.sender_messages} messages of {sender} wait for {box}, which is its share"
             raise RateLimited(reason, retry_after=5.0)
-        depth.add(sender)
+        return depth
 
     def _is_full(self, depth: _Depth, sender: str) -> bool:
         settings = self.settings
@@ -252,7 +256,7 @@ class Dialogues:
             after.participant,
             envelope.performative,
             now,
-            now + max(self.settings.keep_seconds, self.settings.remember_seconds),
+            now + self._known_seconds,
             letter.body,
             envelope.reply_with or "",
         )
@@ -303,7 +307,7 @@ class Dialogues:
             after.cancel or "",
             after.timer,
             due,
-            detail=msgspec.json.encode(detail),
+            detail=msgspec.json.encode(detail) if detail else b"",
         )
 
     def _due(
@@ -318,8 +322,15 @@ class Dialogues:
         if after.timer == "result":
             if row is not None and row.timer == "result":
                 return row.due
-            return float(detail.get("result_by") or now + self.settings.result_seconds)
-        return time_of(envelope.reply_by or "") or now + self.settings.reply_seconds
+            return self._within(detail.get("result_by"), now, self.settings.result_seconds)
+        wanted = time_of(envelope.reply_by) if envelope.reply_by else None
+        return self._within(wanted, now, self.settings.reply_seconds)
+
+    def _within(self, wanted: float | None, now: float, seconds: float) -> float:
+        """A deadline as it is kept: one that has passed is now, and none is later than its message is known."""
+        if wanted is None:
+            return now + seconds
+        return min(max(wanted, now), now + self._known_seconds)
 
     # -- who waits for a reply ----------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ PROTOCOLS: Final[Mapping[str, Rules]] = {
 OPENERS: Final[Mapping[str, str]] = {act: name for name, rules in PROTOCOLS.items() for act in rules.opens}
 
 
-class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True):
+class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A conversation with one participant."""
 
     conversation: str

@@ -30,7 +30,7 @@ from sabir.turn import Caller
 from sabir.uploads import Uploads
 
 from .heavy import Heavy
-from .setting_types import choices
+from .setting_types import choices, words_of
 
 MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
 SearchGateways = Callable[..., Awaitable[list[Any]]]
@@ -285,6 +285,8 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
     for key in given:
         if key not in known:
             raise ConfigError(f"unknown key {place}.{key}: {suggestion(key, known)}")
+    # YAML reads a bare ``off`` as false.
+    given = {key: "off" if value is False and "off" in words_of(kind, key) else value for key, value in given.items()}
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as exc:

@@ -13,13 +13,18 @@ import msgspec
 
 def choices(kind: type, place: str) -> str:
     """The values that a ``Literal`` at this path of a type allows, in words: ``a, b or c``."""
+    *others, last = words_of(kind, place)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def words_of(kind: type, place: str) -> list[str]:
+    """The values that a ``Literal`` at this path of a type allows; none for any other type."""
     hint: Any = kind
     for step in re.findall(r"[a-z_]\w*", re.sub(r"\[[^\[\]]*\]", "", place)):
         inner = struct_in(hint)
         if inner is not None:
             hint = get_type_hints(inner, include_extras=True)[step]
-    *others, last = (str(value) for value in _literals(hint))
-    return f"{', '.join(others)} or {last}" if others else last
+    return [str(value) for value in _literals(hint)]
 
 
 def struct_in(hint: Any) -> type | None:

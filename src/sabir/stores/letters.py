@@ -88,7 +88,7 @@ class UtteranceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reply_with: str = ""
 
 
-class DialogueEntry(msgspec.Struct, frozen=True):
+class DialogueEntry(msgspec.Struct, frozen=True, gc=False):
     """Everything that one message or timer of a conversation writes, in one commit."""
 
     dialogue: DialogueRow | None = None  # None: the state does not change

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from sabir.errors import StoreUnavailable
 from sabir.stores.base import Record
 from sabir.stores.sqlite.checkpoints import CHECKPOINT_BYTES
-from sabir.stores.sqlite.group_commit import LARGE, GroupCommit
+from sabir.stores.sqlite.group_commit import AT_ONCE, LARGE, GroupCommit
 from sabir.stores.sqlite.store import SQLiteStore
 
 
@@ -48,6 +49,17 @@ async def test_jobs_that_wait_together_are_committed_together(writer: GroupCommi
     await asyncio.gather(*(writer.submit((n,)) for n in range(100)))
     assert await writer.submit(count) == 100
     assert writer.groups - before < 20
+
+
+async def test_the_writer_begins_while_more_jobs_are_coming(writer: GroupCommit) -> None:
+    jobs = [writer.submit((n,)) for n in range(AT_ONCE + 1)]
+    # Nothing was waited for, so the event loop has not run; the writer has the first all the same.
+    end = time.monotonic() + 10
+    while writer.groups == 0 and time.monotonic() < end:
+        time.sleep(0.001)
+    assert writer.groups
+    await asyncio.gather(*jobs)
+    assert await writer.submit(count) == AT_ONCE + 1
 
 
 async def test_a_job_that_fails_is_told_to_its_caller_alone(writer: GroupCommit) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain as chained
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sabir.stores.base import GENESIS, chain
 
-ROWS: Final = 64  # per statement; bounds the number of distinct statements to prepare and cache
+MANY: Final = 256  # rows per statement while there are so many; then
+ROWS: Final = 64  # at most; bounds the number of distinct statements to prepare and cache
+_T = TypeVar("_T")
 
 
 def insert(
@@ -18,11 +20,19 @@ def insert(
 ) -> int:
     """Run a statement with the rows as its VALUES, in chunks; returns how many were inserted or updated."""
     done = 0
-    for at in range(0, len(rows), ROWS):
-        chunk = rows[at : at + ROWS]
+    for chunk in chunks(rows):
         values = list(chained.from_iterable(chunk))
         done += connection.execute(with_rows(head, width, len(chunk), tail), values).rowcount
     return done
+
+
+def chunks(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """The rows of each statement."""
+    at = 0
+    while at < len(rows):
+        size = MANY if len(rows) - at >= MANY else ROWS
+        yield rows[at : at + size]
+        at += size
 
 
 @lru_cache(maxsize=8 * ROWS)

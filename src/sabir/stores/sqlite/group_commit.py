@@ -31,6 +31,7 @@ Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
+AT_ONCE = 256  # jobs that are handed over before the end of a loop pass
 LARGE = 64 * 1024  # bytes from which a job is committed separately from other large ones
 # About how many bytes the log grows by a commit and by each of its jobs, besides their content (measured).
 _COMMIT_BYTES = 32 * 1024
@@ -108,6 +109,8 @@ class GroupCommit:
         if not self._gathering:
             self._loop.call_soon(self._gather, 0)
         self._gathering.append((job, future))
+        if len(self._gathering) >= AT_ONCE:
+            self._hand_over()  # the writer works on these while more are coming
         return future
 
     def _gather(self, before: int) -> None:

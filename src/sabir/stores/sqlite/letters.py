@@ -27,7 +27,7 @@ from sabir.stores.letters import (
     UtteranceRow,
 )
 
-from .bulk import ROWS, append_audit, insert, with_rows
+from .bulk import MANY, append_audit, chunks, insert, with_rows
 from .group_commit import Bulk, GroupCommit
 
 _json = msgspec.json.Encoder().encode
@@ -242,7 +242,7 @@ def _put(connection: sqlite3.Connection, rows: tuple[LetterRow, ...]) -> None:
     lanes: set[tuple[str, str, str]] = set()
     for row in rows:
         lane = row.box, row.member, row.lane
-        if len(together) == ROWS or (row.lane and lane in lanes):
+        if len(together) == MANY or (row.lane and lane in lanes):
             _put_many(connection, [(each, "", 0.0) for each in together])
             together, lanes = [], set()
         together.append(row)
@@ -280,8 +280,7 @@ def _busy_lanes(
     """For each lane with letters: the lowest priority, the first and last holder by name, the earliest end of a
     lease."""
     busy: dict[tuple[str, str, str], tuple[Any, ...]] = {}
-    for at in range(0, len(lanes), ROWS):
-        chunk = lanes[at : at + ROWS]
+    for chunk in chunks(lanes):
         sql = with_rows(_LANES, 3, len(chunk), _BY_LANE)
         rows = connection.execute(sql, list(chained.from_iterable(chunk))).fetchall()
         busy.update((row[:3], row[3:]) for row in rows)
@@ -351,9 +350,10 @@ def _converse(connection: sqlite3.Connection, write: _Write) -> tuple[Outcome, i
 
 def _move(connection: sqlite3.Connection, rows: list[tuple[DialogueRow, int]]) -> bool:
     """Write dialogues over the expected versions; returns whether all of them matched."""
-    new = [_values(msgspec.structs.replace(row, version=expect + 1)) for row, expect in rows]
-    opened = [values for values, (_, expect) in zip(new, rows, strict=True) if not expect]
-    moved = [values for values, (_, expect) in zip(new, rows, strict=True) if expect]
+    opened: list[tuple[Any, ...]] = []
+    moved: list[tuple[Any, ...]] = []
+    for row, expect in rows:
+        (moved if expect else opened).append((*_values(row)[:12], expect + 1, row.detail))
     if insert(connection, _OPEN, 14, opened, _ONCE) != len(opened):
         return False
     return insert(connection, _MOVE, 14, moved, _MOVED) == len(moved)

@@ -358,6 +358,39 @@ async def test_both_directions_go_over_one_websocket(served: Served, eddy: Speak
     assert await eddy.waiting() == []
 
 
+async def test_a_frame_may_acknowledge_and_send(served: Served, eddy: Speaker) -> None:  # ACL-43
+    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+        sent = eddy.message()
+        await socket.send(json.dumps({"ack": 0, "send": sent}))
+        assert json.loads(await socket.recv())["accepted"] == sent["message_id"]
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -1, True, 1.5, "1", None])
+async def test_only_a_number_acknowledges(served: Served, eddy: Speaker, number: object) -> None:  # ACL-43
+    for given in ({"through": number}, {"numbers": [number]}):
+        assert (await eddy.http.post(f"/acl/inbox/{eddy.name}", json=given)).status_code == 400
+    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+        await socket.send(json.dumps({"ack": number}))
+        assert json.loads(await socket.recv())["error"]["payload"]["reason_code"] == "parsing_error"
+
+
+async def test_a_payload_may_be_as_deep_over_either_way(served: Served, eddy: Speaker) -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        parameters: dict[str, Any] = {}
+        for _ in range(levels):
+            parameters = {"a": parameters}
+        return eddy.message(payload={"task_type": "ask", "task_description": "x", "task_parameters": parameters})
+
+    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+        for levels, status, answer in ((60, 202, "accepted"), (70, 413, "error")):
+            assert (await eddy.post(nested(levels))).status_code == status
+            await socket.send(json.dumps({"send": nested(levels)}))
+            frame: dict[str, Any] = {"message": ""}
+            while "message" in frame:
+                frame = json.loads(await socket.recv())
+            assert answer in frame
+
+
 # -- the directory --------------------------------------------------------------------------------
 
 

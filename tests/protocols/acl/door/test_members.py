@@ -60,6 +60,9 @@ def test_every_protocol_lists_the_same_agents(served: Served) -> None:  # ACL-42
 def test_the_door_has_typed_settings_limits_and_a_switch(tmp_path: Path) -> None:  # ACL-46
     with pytest.raises(ConfigError, match="signatures"):
         Gateway(echo, home=tmp_path, doors={"acl": {"signatures": "sometimes"}})
+    Gateway(echo, home=tmp_path, doors={"acl": {"signatures": False, "log_messages": False}})  # a bare off in YAML
+    with pytest.raises(ConfigError, match="signatures"):
+        Gateway(echo, home=tmp_path, doors={"acl": {"signatures": True}})
     with pytest.raises(ConfigError, match="inbox_message"):
         Gateway(echo, home=tmp_path, doors={"acl": {"inbox_message": 3}})
     with serving(Gateway(echo, home=tmp_path, doors={"acl": False})) as closed:

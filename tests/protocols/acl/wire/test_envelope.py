@@ -149,6 +149,22 @@ def test_an_act_that_answers_names_what_it_answers(act: str) -> None:  # ACL-15,
     assert report_of(raised.value).reason == "missing_argument"
 
 
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ({"task_type": "ask", "task_description": 5}, r"\$.payload.task_description: expected `str`, got `int`"),
+        ({"task_type": 1, "task_description": "x"}, r"\$.payload.task_type: expected `str`, got `int`"),
+        (
+            {"task_type": "ask", "task_description": "x", "result_by": "soon"},
+            r"\$.payload.result_by: expected an ISO 8601 time",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_what_was_expected(payload: dict[str, Any], said: str) -> None:  # ACL-7
+    with pytest.raises(BadMessage, match=said):
+        envelope_of(message("TASK_REQUEST", payload=payload))
+
+
 def test_the_six_answering_acts_of_the_draft_are_among_them() -> None:  # ACL-15
     answering = {act for act in list(ACTS)[:10] if ACTS[act].answers}
     wanted = {"TASK_ACCEPT", "INFORM_RESULT", "TASK_REJECT", "FAILURE", "NOT_UNDERSTOOD", "INFORM_CAPABILITIES"}

@@ -39,7 +39,7 @@ from sabir.stores.letters import Letters
 from sabir.turn import Caller
 
 from .bridge import Bridge
-from .inbox import Inbox
+from .inbox import Inbox, is_number
 from .intake import DOOR, Intake, error_of, shown, status_of
 from .owners import DF, Owners
 from .settings import AclSettings
@@ -151,10 +151,15 @@ class Acl(Door):
         limit = min(self.services.limits.body, self.settings.message_bytes)
         limits = msgspec.structs.replace(self.services.limits, body=limit)
         check_body_headers(headers_of(scope), limits, PROTOCOL)
-        body = await read_body(receive, limits, PROTOCOL)
+        return await self.json_in(await read_body(receive, limits, PROTOCOL), admission)
+
+    async def json_in(self, body: bytes, admission: Admission, *, around: int = 2) -> JSON:
+        """The JSON value of what was sent, within the limits of the gateway; ``around`` counts the levels around a
+        payload."""
+        limits = self.services.limits
         async with self.services.heavy.work(check_cost(body, limits, PROTOCOL), admission):
             try:
-                return checked_json(body, limits, PROTOCOL, around=2)
+                return checked_json(body, limits, PROTOCOL, around=around)
             except Unreadable as exc:
                 if exc.expected == "JSON":
                     json_of(body)
@@ -228,9 +233,9 @@ class Acl(Door):
         """Acknowledge everything up to a number from a stream, or exactly these numbers of a list."""
         value = given if isinstance(given, dict) else {}
         through, numbers = value.get("through"), value.get("numbers")
-        if isinstance(through, int):
+        if is_number(through):
             return await inbox.acknowledge(through)
-        if isinstance(numbers, list) and all(isinstance(number, int) for number in numbers):
+        if isinstance(numbers, list) and all(is_number(number) for number in numbers):
             return await inbox.drop(tuple(numbers))
         raise BadMessage(PROTOCOL, "$.through", "the number of the last message that was handled, or $.numbers")
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -20,6 +20,11 @@ from sabir.stores.letters import DeadRow, LetterRow
 LEASE: Final = 30.0  # seconds; renewed while the stream is open
 _BEAT: Final = 15.0  # seconds after which a silent stream sends a keep-alive
 _AT_ONCE: Final = 64
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Whether this can be the number of a message."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 class Inbox:

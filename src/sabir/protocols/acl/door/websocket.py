@@ -16,11 +16,11 @@ from sabir.errors import BadMessage, SabirError, TooLarge
 from sabir.http.admission import Admission
 from sabir.message import JSON
 from sabir.protocols.acl.wire.acts import PROTOCOL
-from sabir.protocols.acl.wire.envelope import Envelope, json_of, plain
+from sabir.protocols.acl.wire.envelope import Envelope, plain
 from sabir.protocols.acl.wire.reasons import Rejected
 from sabir.turn import Caller
 
-from .inbox import Inbox
+from .inbox import Inbox, is_number
 from .intake import error_of
 
 if TYPE_CHECKING:
@@ -83,18 +83,20 @@ class _Connection:
             packet = await receive()
             if packet["type"] == "websocket.disconnect":
                 return
-            await self._take(packet.get("text") or packet.get("bytes") or "")
+            text = packet.get("text")
+            await self._take(text.encode() if text is not None else packet.get("bytes") or b"")
 
-    async def _take(self, text: str | bytes) -> None:
+    async def _take(self, text: bytes) -> None:
         envelope: Envelope | None = None
         value: JSON = None
         try:
             if len(text) > self._door.settings.message_bytes:
                 raise TooLarge(PROTOCOL, "$", f"a message of at most {self._door.settings.message_bytes} bytes")
-            frame = json_of(text)
-            if isinstance(frame, dict) and isinstance(frame.get("ack"), int):
+            frame = await self._door.json_in(text, self._admission, around=3)
+            if isinstance(frame, dict) and is_number(frame.get("ack")):
                 await self._inbox.acknowledge(frame["ack"])
-                return
+                if "send" not in frame:
+                    return
             if not isinstance(frame, dict) or "send" not in frame:
                 raise BadMessage(PROTOCOL, "$", '{"send": message} or {"ack": number}')
             value = frame["send"]

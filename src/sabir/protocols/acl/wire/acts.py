@@ -80,14 +80,17 @@ def read_payload(performative: str, payload: Mapping[str, Any], language: str = 
     return read
 
 
+_MISSING: Final = "Object missing required field `"
+
+
 def _convert(given: Mapping[str, Any], kind: type[Payload], where: str) -> Payload:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as exc:
         said, _, path = str(exc).partition(" - at `$")
         path = path.rstrip("`")
-        missing = said.removeprefix("Object missing required field `").rstrip("`")
-        if missing != said:
+        if said.startswith(_MISSING):
+            missing = said.removeprefix(_MISSING).rstrip("`")
             raise BadMessage(PROTOCOL, f"{where}{path}.{missing}", "a value, which is required") from None
         raise BadMessage(PROTOCOL, f"{where}{path}", _expected(said)) from None
 

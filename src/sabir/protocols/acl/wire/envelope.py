@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Any, Final, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -25,10 +26,12 @@ _KNOWN: Final = frozenset({
 })  # fmt: skip
 _IDS: Final = ("in_reply_to", "reply_with", "conversation_id", "protocol", "reply_by", "reply_to", "signature")
 
+_RARE: Final = ("protocol", "reply_by", "reply_to", "signature")
+
 ReceiverKind = Literal["agent", "agents", "group", "everybody"]
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message. ``sender`` and ``receiver`` are raw objects; read ``sender_id`` and ``receivers``."""
 
     message_id: str
@@ -165,6 +168,9 @@ def _check(envelope: Envelope, strict: bool) -> None:
         raise BadMessage(PROTOCOL, "$.in_reply_to", f"the id of the message that this {act.name} answers")
     if envelope.reply_by is not None and time_of(envelope.reply_by) is None:
         raise BadMessage(PROTOCOL, "$.reply_by", "an ISO 8601 time")
+    result_by = envelope.payload.get("result_by")
+    if isinstance(result_by, str) and time_of(result_by) is None:
+        raise BadMessage(PROTOCOL, "$.payload.result_by", "an ISO 8601 time")
     if len(envelope.payload) == 1 and isinstance(envelope.payload.get("jwe"), str):
         return  # encrypted to its receiver, who checks it (C-2)
     read_payload(envelope.performative, envelope.payload, envelope.languages[0])
@@ -175,24 +181,24 @@ def _check(envelope: Envelope, strict: bool) -> None:
             check_form(term)
 
 
-class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fields of a common message: one receiver, no alternatives, no unknown fields."""
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_ID)]
 
-    mcp_version: str = ""
-    message_id: str
+
+class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The fields of a common message: one receiver, no alternatives, no rare fields, no unknown ones."""
+
+    mcp_version: Literal["0.1.0"]
+    message_id: _Id
     performative: str
-    sender: dict[str, Any]
-    receiver: dict[str, Any]
-    in_reply_to: str | None = None
-    reply_with: str | None = None
-    language: str | tuple[str, ...]
-    ontology: str | tuple[str, ...] = ""
-    timestamp: str = ""
-    conversation_id: str | None = None
-    protocol: str | None = None
-    reply_by: str | None = None
-    reply_to: str | None = None
-    signature: str | None = None
+    sender: dict[str, str]
+    receiver: dict[str, str]
+    in_reply_to: _Id | None = None
+    reply_with: _Id | None = None
+    language: str
+    ontology: str = ""
+    timestamp: str
+    conversation_id: _Id | None = None
+    protocol: _Id | None = None
     payload: dict[str, Any]
 
 
@@ -209,20 +215,16 @@ def _usual(body: bytes) -> Envelope | None:
         read = _read_fields(body)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    ids = [read.message_id]
-    ids += filter(None, (read.in_reply_to, read.reply_with, read.conversation_id, read.protocol))
     valid = (
-        read.mcp_version == VERSION
-        and read.performative in ACTS
-        and all(0 < len(given) <= _LONGEST_ID and given.isprintable() for given in ids)
-        and isinstance(read.language, str)
-        and isinstance(read.ontology, str)
+        read.performative in ACTS
+        and read.message_id.isprintable()
+        and (read.in_reply_to is None or read.in_reply_to.isprintable())
+        and (read.reply_with is None or read.reply_with.isprintable())
+        and (read.conversation_id is None or read.conversation_id.isprintable())
+        and (read.protocol is None or read.protocol.isprintable())
         and _is_party(read.sender)
         and _is_party(read.receiver)
         and time_of(read.timestamp) is not None
-        # Rare fields, and empty ones, take the slow path.
-        and None is read.reply_by is read.reply_to is read.signature
-        and "" not in (read.in_reply_to, read.reply_with, read.conversation_id, read.protocol)
     )
     if not valid:
         return None
@@ -244,10 +246,15 @@ def _usual(body: bytes) -> Envelope | None:
     return envelope
 
 
-def _is_party(given: dict[str, Any]) -> bool:
+def _is_party(given: dict[str, str]) -> bool:
     """Whether this names one agent and nothing else."""
-    name = given.get("agent_id")
-    return len(given) == 1 and isinstance(name, str) and NAME.fullmatch(name) is not None
+    name = given.get("agent_id", "")
+    return len(given) == 1 and len(name) <= 64 and _is_name(name)
+
+
+@lru_cache(maxsize=4096)
+def _is_name(given: str) -> bool:
+    return NAME.fullmatch(given) is not None
 
 
 def plain(envelope: Envelope) -> dict[str, Any]:
@@ -259,18 +266,22 @@ def plain(envelope: Envelope) -> dict[str, Any]:
         "sender": envelope.sender,
         "receiver": envelope.receiver,
     }
-    for name in ("in_reply_to", "reply_with"):
-        if getattr(envelope, name) is not None:
-            out[name] = getattr(envelope, name)
+    if envelope.in_reply_to is not None:
+        out["in_reply_to"] = envelope.in_reply_to
+    if envelope.reply_with is not None:
+        out["reply_with"] = envelope.reply_with
     out["language"] = envelope.language
     if envelope.ontology:
         out["ontology"] = envelope.ontology
     if envelope.timestamp:
         out["timestamp"] = envelope.timestamp
-    for name in ("conversation_id", "protocol", "reply_by", "reply_to", "signature"):
-        if getattr(envelope, name) is not None:
-            out[name] = getattr(envelope, name)
-    out.update(envelope.extra)
+    if envelope.conversation_id is not None:
+        out["conversation_id"] = envelope.conversation_id
+    for name in _RARE:
+        if (given := getattr(envelope, name)) is not None:
+            out[name] = given
+    if envelope.extra:
+        out.update(envelope.extra)
     out["payload"] = envelope.payload
     return out
 
