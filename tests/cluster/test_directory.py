@@ -103,6 +103,24 @@ async def test_a_lease_that_is_not_renewed_runs_out_and_frees_the_name(directory
     await directory.register(HOTEL, "you")
 
 
+@pytest.mark.parametrize("end", ["lease", "deregistered"])
+async def test_a_name_may_be_kept_from_others_after_its_last_use(store: Store, end: str) -> None:  # ACL-47
+    directory = Directory(store, name_seconds=60)
+    await directory.register(HOTEL, "me", lease=0.05 if end == "lease" else 30)
+    assert await directory.owner_of("hotel") == "me"
+    if end == "deregistered":
+        await directory.deregister("hotel", "me")
+    async with asyncio.timeout(30):
+        while await directory.owner_of("hotel") is not None:
+            await asyncio.sleep(0.01)
+    with pytest.raises(Conflict):
+        await directory.register(HOTEL, "you")
+    with pytest.raises(Conflict):
+        await directory.claim("hotel", "you", seconds=60)
+    await directory.claim("hotel", "me", seconds=60)
+    assert await directory.owner_of("hotel") == "me"
+
+
 async def test_a_renewed_lease_goes_on(directory: Directory) -> None:
     first = await directory.register(HOTEL, "me", lease=0.5)
     await directory.renew("hotel", "me", lease=30)

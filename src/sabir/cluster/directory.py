@@ -8,6 +8,7 @@ template fills must match.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
@@ -29,6 +30,7 @@ VERSION: Final = "directory-version"  # counts changes, so that not all entries 
 GROUP: Final = "sabir.directory"  # where nodes announce changes
 NODE_OWNER: Final = "gateway"  # the owner of entries made by the nodes themselves
 LEASE_SECONDS: Final = 30.0
+NAME_SECONDS: Final = 604_800.0  # by default as long as letters wait for an absent agent
 GOODBYE_SECONDS: Final = 1.0  # for announcing the last change; others poll anyway
 _MAX_OFFERS: Final = 100_000
 
@@ -118,14 +120,33 @@ class Index:
         return sorted(sets[0].intersection(*sets[1:]))
 
 
+def _used_until(claim: Record) -> float:
+    """How long a name is in use; after that it is only kept from others."""
+    try:
+        until = float(claim.value)
+    except ValueError:  # of an older version: there was no time between the two
+        until = claim.expires
+    return until or math.inf
+
+
 class Directory:
     """Registers and finds agents, and announces changes."""
 
-    def __init__(self, store: Store, bus: Bus | None = None, *, node: str = "", look_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus | None = None,
+        *,
+        node: str = "",
+        look_seconds: float = 5.0,
+        name_seconds: float = 0.0,
+    ) -> None:
+        """``name_seconds``: so long after its last use a name is nobody else's, because letters may wait for it."""
         self.store = store
         self.bus = bus
         self.node = node or "directory"
         self.look_seconds = look_seconds
+        self.name_seconds = name_seconds
         self._watchers: set[asyncio.Event] = set()
         self._receiver: LetterReceiver | None = None
         self._announcing: asyncio.Task[None] | None = None
@@ -192,7 +213,7 @@ class Directory:
         await self._record(name, node, owner)
         await self.store.delete(ENTRIES, _key(name, node))
         if not await self.find(name):
-            await self.store.delete(OWNERS, name)
+            await self.store.put(self._claim_of(name, owner, time.time()))
         await self._changed()
 
     async def claim(self, name: str, owner: str, *, seconds: float) -> None:
@@ -204,16 +225,16 @@ class Directory:
         await self._claim(name, owner, time.time() + seconds)
 
     async def owner_of(self, name: str) -> str | None:
-        """The owner of a name; None if it is unknown."""
+        """The owner of a name in use; None if it is unknown."""
         known = await self.store.get(OWNERS, name)
-        return known.owner if known is not None else None
+        return known.owner if known is not None and _used_until(known) > time.time() else None
 
     async def names_of(self, owner: str) -> list[str]:
         """All owned names."""
         return [record.key for record in await self.store.list(OWNERS, owner=owner)]
 
     async def _claim(self, name: str, owner: str, until: float) -> None:
-        claim = Record(OWNERS, name, owner.encode(), owner, until)
+        claim = self._claim_of(name, owner, until)
         while True:
             known = await self.store.get(OWNERS, name)
             if known is None:
@@ -221,11 +242,15 @@ class Directory:
                     return
             elif known.owner != owner:
                 raise Conflict(f"{name} is registered by somebody else")
-            elif 0 < known.expires < until or not until:
-                if await self.store.put(claim, expect=known.version):
+            elif _used_until(known) < (until or math.inf):
+                expires = max(known.expires, claim.expires) if until else 0.0
+                if await self.store.put(msgspec.structs.replace(claim, expires=expires), expect=known.version):
                     return
             else:
                 return
+
+    def _claim_of(self, name: str, owner: str, until: float) -> Record:
+        return Record(OWNERS, name, str(until).encode(), owner, until + self.name_seconds if until else 0.0)
 
     async def _record(self, name: str, node: str, owner: str) -> Record:
         record = await self.store.get(ENTRIES, _key(name, node))

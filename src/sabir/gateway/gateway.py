@@ -30,7 +30,7 @@ from sabir.agents.group import with_listed_groups
 from sabir.agents.multicast import GroupDoor
 from sabir.aio import cancel_and_wait
 from sabir.bus import open_bus
-from sabir.cluster.directory import Directory
+from sabir.cluster.directory import NAME_SECONDS, Directory
 from sabir.cluster.door import BusDoor
 from sabir.errors import ConfigError, MissingExtra, NotFound, SabirError, StoreUnavailable, for_operator
 from sabir.exchange.conversations import Conversations
@@ -118,7 +118,7 @@ class Gateway:
         seal = self._build_guard(options)
         self.exchange = self._build_exchange(options)
         self.tasks = Tasks(self.exchange, self.store, node=self.node, settings=options.tasks)
-        self.directory = Directory(self.store, self.bus, node=self.node)
+        self.directory = Directory(self.store, self.bus, node=self.node, name_seconds=NAME_SECONDS)
         self.services = self._build_context(options)
         self.exchange.concierge = self._concierge(options.control_reader)
         self.exchange.infer = infer_control if options.infer_control else None

@@ -136,6 +136,34 @@ def test_an_inbox_is_read_by_its_owner_only(services: Served) -> None:  # ACL-47
     assert alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).status_code == 200
 
 
+def test_who_reads_an_inbox_uses_its_name(services: Served) -> None:  # ACL-32, ACL-47
+    """A program that only receives may poll a list: it is known from the first look, and the name is its own."""
+    alice, bob, mallory = (Client(services, name) for name in ("alice", "bob", "mallory"))
+    assert bob.post(said("bob", "mia")).status_code == 404
+    assert alice.http.get("/acl/inbox/mia", headers={"accept": "application/json"}).status_code == 200
+    assert bob.post(said("bob", "mia")).status_code == 202
+    assert is_unauthorised(mallory.post(said("mia")))
+
+
+@pytest.mark.parametrize("how", ["deregistered", "lease"])
+def test_letters_for_a_name_are_not_read_by_who_takes_it_next(services: Served, how: str) -> None:  # ACL-47
+    alice, bob, mallory = (Client(services, name) for name in ("alice", "bob", "mallory"))
+    lease = 1 if how == "lease" else 60
+    offer = {"action": "register", "parameters": {"name": "painter", "lease_seconds": lease}}
+    assert alice.http.post("/acl/directory", json=offer).status_code == 200
+    assert bob.post(said("bob", "painter")).status_code == 202
+    if how == "deregistered":
+        body = {"action": "deregister", "parameters": {"name": "painter"}}
+        assert alice.http.post("/acl/directory", json=body).status_code == 200
+    end = time.monotonic() + 20
+    while bob.post(said("bob", "painter")).status_code != 404:  # nobody uses the name any more
+        assert time.monotonic() < end
+    assert mallory.http.get("/acl/inbox/painter", headers={"accept": "application/json"}).status_code == 403
+    assert is_unauthorised(mallory.post(said("painter")))
+    assert mallory.http.post("/acl/directory", json=offer).status_code == 409
+    assert len(alice.http.get("/acl/inbox/painter", headers={"accept": "application/json"}).json()["messages"]) >= 1
+
+
 def test_a_conversation_of_others_is_not_shown(services: Served) -> None:  # ACL-29
     alice, mallory = Client(services, "alice"), Client(services, "mallory")
     sent = said("eddy")

@@ -61,7 +61,12 @@ class Acl(Door):
         self.services = services
         self.settings = settings_for(DOOR, AclSettings, services)
         self.bus = StoreBus(services.store, limits_for(self.settings))
-        self.directory = Directory(services.store, services.bus, node=f"acl.{services.gateway_id}")
+        self.directory = Directory(
+            services.store,
+            services.bus,
+            node=f"acl.{services.gateway_id}",
+            name_seconds=self.settings.keep_seconds,
+        )
         self.dialogues = Dialogues(services.store, self.bus, self.settings)
         self.owners = Owners(services, self.directory, self.settings)
         self.intake = Intake(services, self.dialogues, self.directory, self.owners, self.settings)
@@ -240,9 +245,11 @@ class Acl(Door):
         raise BadMessage(PROTOCOL, "$.through", "the number of the last message that was handled, or $.numbers")
 
     async def check_reader(self, agent: str, caller: Caller) -> None:
-        """Raises:
-        Forbidden: this inbox is not the caller's.
-        BadMessage: it is not a valid agent name.
+        """Check that a caller may read an inbox. Reading one claims its name: a program that only receives may only poll.
+
+        Raises:
+            Forbidden: this inbox is not the caller's.
+            BadMessage: it is not a valid agent name.
         """
         if not NAME.fullmatch(agent):
             raise BadMessage(PROTOCOL, "agent", NAME_FORM)
