@@ -245,7 +245,7 @@ class Acl(Door):
         raise BadMessage(PROTOCOL, "$.through", "the number of the last message that was handled, or $.numbers")
 
     async def check_reader(self, agent: str, caller: Caller) -> None:
-        """Check that a caller may read an inbox. Reading one claims its name: a program that only receives may only poll.
+        """Check that a caller may read an inbox. Reading claims its name: programs that only receive may only poll.
 
         Raises:
             Forbidden: this inbox is not the caller's.
