@@ -1,14 +1,30 @@
-"""The vocabulary of control messages, one table of phrases per language.
+"""The vocabulary of control messages, one file of phrases per language.
 
-A tag names the meaning of a phrase; the grammar (``sabir.agents.control.grammar``) is written in tags and is the same
-for all languages. Phrases are separated by ``|``. A tag such as ``format:text`` has a value after the colon. Words with
-the tag ``filler`` carry no meaning and are skipped; a word in no table is unknown, and a sentence with an unknown word
-never acts.
+A line of a file is ``tag = phrase | phrase``, and goes on in lines that are indented. A tag names the meaning of a
+phrase; the grammar (``sabir.agents.control.grammar``) is written in tags and is the same for all languages. A tag such
+as ``format:text`` has a value after the colon. Words with the tag ``filler`` carry no meaning and are skipped; a word
+in no file is unknown, and a sentence with an unknown word never acts.
 """
 
-from .english import ENGLISH
-from .french import FRENCH
-from .german import GERMAN
-from .spanish import SPANISH
+from __future__ import annotations
 
-__all__ = ["ENGLISH", "FRENCH", "GERMAN", "SPANISH"]
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+
+def _read(language: str) -> Mapping[str, str]:
+    """The phrases of a language by tag, separated by ``|``."""
+    table: dict[str, str] = {}
+    text = Path(__file__).with_name(f"{language}.txt").read_text(encoding="utf-8")
+    for line in text.replace("\n    ", " ").splitlines():
+        if not line.startswith("#"):
+            tag, _, phrases = line.partition(" = ")
+            table[tag] = phrases
+    return table
+
+
+ENGLISH: Final = _read("english")
+FRENCH: Final = _read("french")
+GERMAN: Final = _read("german")
+SPANISH: Final = _read("spanish")
