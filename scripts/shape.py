@@ -6,6 +6,7 @@ scripts/shape.py [ROOT]      prints a table; compare it before and after a chang
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -21,9 +23,12 @@ import requirement_ids
 MAX_COMPLEXITY = 12
 
 
-def trees(root: Path) -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted((root / "src").rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees(root: Path) -> tuple[tuple[Path, ast.Module], ...]:
+    """Every file of the source, parsed; the garbage collector would look at all of it again and again."""
+    gc.disable()
+    paths = sorted((root / "src").rglob("*.py"))
+    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 
 def complex_functions(root: Path) -> int:

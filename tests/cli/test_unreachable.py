@@ -18,7 +18,6 @@ from sabir.cli.main import BAD_USAGE, UNREACHABLE
         "store migrate {store}",
         "store copy {store} sqlite:///new.db",
         "bus dead clerk --bus {bus}",
-        "bus waiting clerk --bus {bus}",
     ],
 )
 def test_what_does_not_answer_is_unreachable(command: str, sabir: Sabir) -> None:

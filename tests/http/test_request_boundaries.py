@@ -24,6 +24,7 @@ from sabir import Gateway
 from sabir.agents.echo import echo
 
 BODY = json.dumps({"format": "text", "subformat": "english", "content": "hello"}).encode()
+SILENCE = 0.5  # seconds after which what did not come is not coming: an answer takes milliseconds
 HIDDEN = b"GET /health?hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 NGINX = """
 daemon off; master_process off; worker_processes 1; pid {home}/pid; error_log {home}/error.log;
@@ -95,10 +96,11 @@ def exchange(port: int, *pieces: bytes) -> bytes:
                 break
             if number < len(pieces) - 1:
                 answer += first_answer(connection)
-        connection.settimeout(1.5)
         try:
+            connection.settimeout(SILENCE if answer else 10)
             while data := connection.recv(65536):
                 answer += data
+                connection.settimeout(SILENCE)
         except (TimeoutError, ConnectionResetError):
             pass
         return answer
@@ -106,7 +108,7 @@ def exchange(port: int, *pieces: bytes) -> bytes:
 
 def first_answer(connection: socket.socket) -> bytes:
     """The first piece that comes back, if something does within a moment."""
-    connection.settimeout(1.0)
+    connection.settimeout(SILENCE)
     try:
         return connection.recv(65536)
     except TimeoutError:
