@@ -2,10 +2,11 @@
 
     python bench/a2a_call.py [--seconds 4] [--connections 1,16] [--rounds 3]
 
-All servers run at once and are loaded in turn, round by round, so that a slow moment of the machine affects each. The
-SDK's server keeps tasks in memory and has no limits, rights, conversation or audit; Sabir stores the turn, its audit
-entry and the task in SQLite. ``SendMessage`` over JSON-RPC: the agent repeats its input. Prints calls per second,
-latency and server CPU per call, the median of the rounds, and the CPU ratios: the target is at most 1.3.
+All servers run at once and are loaded in turn, round by round, so that a slow moment of the machine falls on each.
+The SDK's server keeps tasks in memory and has no limits, rights, conversation or audit; Sabir stores the turn, its
+audit entry and the task in SQLite. ``SendMessage`` over JSON-RPC: the agent repeats its input. Every message has an
+id and words of its own; the same message again would be answered from the record. Prints calls per second, latency and
+server CPU per call, the median of the rounds, and the CPU ratios: the target is at most 1.3.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import time
 from contextlib import ExitStack, contextmanager
 from urllib.error import HTTPError
 from urllib.request import urlopen
+from uuid import uuid4
 
 import uvloop
 from load import Result, drive
-from nlip_echo import cpu_of, free_port
+from nlip_echo import WORDS, cpu_of, free_port
 
 AIM = 1.3
+MOST = 8_000  # calls a second: so many are made ahead
 
 BARE = """
 import logging, sys, uvicorn
@@ -75,9 +78,10 @@ Gateway(echo, home=sys.argv[3]).run(port=int(sys.argv[1]), say=lambda line: None
 """
 
 
-def request() -> bytes:
-    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
-    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+def request(number: int) -> bytes:
+    text = " ".join(WORDS[: 1 + number % len(WORDS)])
+    message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
+    call = {"jsonrpc": "2.0", "id": number, "method": "SendMessage", "params": {"message": message}}
     body = json.dumps(call).encode()
     head = "POST /a2a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -106,8 +110,9 @@ def server(script: str, *arguments: str):  # type: ignore[no-untyped-def]
 
 
 def measure(port: int, pid: int, connections: int, seconds: float) -> tuple[Result, float]:
+    fresh = [request(number) for number in range(int(MOST * seconds))]
     before = cpu_of(pid)
-    result = uvloop.run(drive("127.0.0.1", port, request(), connections, seconds))
+    result = uvloop.run(drive("127.0.0.1", port, fresh, connections, seconds))
     return result, (cpu_of(pid) - before) / max(1, result.requests)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import random
 import shutil
 import signal
@@ -108,9 +107,8 @@ def server(python: Path, script: str, *arguments: str):  # type: ignore[no-untyp
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of CPU that a process has used, by the clock that Linux keeps for it (``clock_getcpuclockid``)."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def varied(path: str) -> list[bytes]:

@@ -17,6 +17,7 @@ from .message import Message, Part
 from .observe.timeline import NO_TIMELINE, Timeline
 
 MAX_HOPS = 8
+_STRANGER = frozenset({"anonymous"})
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.kind == "agent":
             return self.roles
         if self.is_anonymous:
-            return frozenset({"anonymous"})
+            return _STRANGER
         return self.roles | {"anonymous", "known", f"id:{self.id}"}
 
 

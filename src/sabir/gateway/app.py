@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sabir.errors import Forbidden, SabirError
@@ -18,7 +19,7 @@ from sabir.http.request import credentials_of, headers_of
 from sabir.http.response import send_json
 from sabir.message import Message
 from sabir.protocols import registry
-from sabir.protocols.nlip.door.http import NlipHttp
+from sabir.protocols.nlip.door.http import Everything, NlipHttp
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.server.settings import Serving
 
@@ -47,6 +48,7 @@ class GatewayApp:
             for path, app in door.raw().items()
         }
         routes = [route for door in doors for route in door.routes()]
+        self._below = _whole_folders(routes)
         self._rest = Starlette(routes=routes, exception_handlers=ANSWERS)
         self._rest.router.redirect_slashes = False
         self._configured = frozenset(host.lower() for host in hosts)
@@ -65,12 +67,16 @@ class GatewayApp:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         headers: Mapping[bytes, bytes] = headers_of(scope) if "headers" in scope else {}
         if scope["type"] == "http" and _FROM_PAGES.isdisjoint(headers) and headers.get(b"host") in self._hosts:
-            app = self._raw.get(scope["path"])
+            app = self._app_at(scope["path"])
             if app is not None:
                 return app(scope, receive, send)
         if scope["type"] == "lifespan":
             return self._lifespan(receive, send)
         return self._checked(scope, receive, send, headers)
+
+    def _app_at(self, path: str) -> ASGIApp | None:
+        """The application of a path that needs no routes to be tried."""
+        return self._raw.get(path) or self._below.get(path[: path.find("/", 1) + 1])
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[bytes, bytes]) -> None:
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
@@ -89,7 +95,7 @@ class GatewayApp:
             send = _with_cors(send, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 return await _preflight(send)
-        app = self._raw.get(scope["path"]) if scope["type"] == "http" else None
+        app = self._app_at(scope["path"]) if scope["type"] == "http" else None
         if app is None:
             return await self._rest(scope, receive, send)
         await app(scope, receive, send)
@@ -118,12 +124,25 @@ class GatewayApp:
 
 def _first_steps(door: Door) -> set[str]:
     """The first path segments of a door. Documents such as ``/openapi.json`` are public."""
-    paths = [
-        *door.raw(),
-        *(str(getattr(route, "path", None) or getattr(route, "prefix", "")) for route in door.routes()),
-    ]
+    paths = [*door.raw(), *(_path_of(route) for route in door.routes())]
     steps = {path.split("/")[1] for path in paths if path.startswith("/")}
     return {step for step in steps if step and "." not in step}
+
+
+def _path_of(route: BaseRoute) -> str:
+    return str(getattr(route, "path", None) or getattr(route, "prefix", ""))
+
+
+def _whole_folders(routes: Sequence[BaseRoute]) -> dict[str, ASGIApp]:
+    """The applications that have all paths below a first step to themselves."""
+    steps = [f"{_path_of(route)}/".split("/")[1] for route in routes]
+    if any(step.startswith("{") for step in steps):
+        return {}
+    return {
+        route.prefix: route.app if isinstance(route.app, NlipHttp) else _sound(route.app)
+        for route, step in zip(routes, steps, strict=True)
+        if isinstance(route, Everything) and route.prefix == f"/{step}/" and steps.count(step) == 1
+    }
 
 
 def _sound(app: ASGIApp) -> ASGIApp:

@@ -82,8 +82,8 @@ class Rights:
     def allows(self, caller: Caller, *, agent: str, door: str = "", tool: str = "", skill: str = "") -> bool:
         if not self._compiled or caller.kind == "local":
             return True
-        standing = caller.effective_roles
-        return any(rule.allows(standing, agent, door, tool, skill) for rule in self._compiled)
+        roles = caller.effective_roles
+        return any(rule.allows(roles, agent, door, tool, skill) for rule in self._compiled)
 
     def check_any(self, caller: Caller, agents: Iterable[str], door: str = "") -> None:
         """Whether a caller may use at least one of these agents, and so may ask about the gateway itself.
@@ -120,19 +120,15 @@ class _Compiled:
         self._tools, self._skills = _pattern(rule.tools), _pattern(rule.skills)
 
     def allows(self, roles: frozenset[str], agent: str, door: str, tool: str, skill: str) -> bool:
+        # Without a name, the question is not about it. Written out, because every turn comes by here several times.
         return (
             not self._roles.isdisjoint(roles)
-            and _matches(self._agents, agent)
-            and _matches(self._doors, door)
-            and _matches(self._tools, tool)
-            and _matches(self._skills, skill)
+            and (self._agents is None or not agent or self._agents.match(agent) is not None)
+            and (self._doors is None or not door or self._doors.match(door) is not None)
+            and (self._tools is None or not tool or self._tools.match(tool) is not None)
+            and (self._skills is None or not skill or self._skills.match(skill) is not None)
         )
 
 
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str] | None:
     return None if "*" in names else re.compile("|".join(translate(name) for name in names) or r"(?!)")
-
-
-def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
-    # An empty name is not checked.
-    return pattern is None or not name or pattern.match(name) is not None

@@ -32,6 +32,7 @@ logger = logging.getLogger("sabir")
 
 
 CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store once the turns have ended
+GARBAGE: Final = 10_000  # new objects that are not freed before the garbage collector runs
 
 
 Closing = Callable[[float], Awaitable[object]]
@@ -194,8 +195,10 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
     def serve_one(answered: Ready, parent: int | None) -> int:
         def answering() -> None:
             # Exclude what exists now from garbage collection: scanning it again and again would show in the tail
-            # latency.
+            # latency. Requests in progress hold more objects than Python's threshold of 700, so the collector would
+            # scan them several times for each request, and find nothing.
             gc.freeze()
+            gc.set_threshold(GARBAGE)
             answered()
 
         server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, answering)
@@ -210,6 +213,7 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
 
 
 def _run(server: Server, sock: socket.socket) -> int:
+    before = gc.get_threshold()
     try:
         server.run(sockets=[sock])
     except SystemExit:  # uvicorn's way to report that the application did not start
@@ -217,6 +221,7 @@ def _run(server: Server, sock: socket.socket) -> int:
             raise
     finally:
         gc.unfreeze()
+        gc.set_threshold(*before)
     return 0 if server.started else 3
 
 

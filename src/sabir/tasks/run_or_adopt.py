@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -20,6 +19,7 @@ from sabir.events import Event, Fault, Progress, Question, Reply
 from sabir.exchange.conversations import Tokens
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
+from sabir.ids import new_id, random_hex
 from sabir.message import Message
 from sabir.stores.base import TaskRow
 from sabir.turn import Caller
@@ -32,7 +32,7 @@ Send = Callable[[Event], Awaitable[None]]
 
 def new_task_id() -> str:
     """An id that nobody can guess."""
-    return uuid4().hex + uuid4().hex
+    return random_hex(64)
 
 
 async def authenticate(tasks: Tasks, ask: TurnRequest) -> Caller:
@@ -55,9 +55,10 @@ class RunningTurn:
         self.ask = ask
         self.line = EventSink(self._event, ask.credentials.caller)
         self.began = time.time()
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
         self.is_adopted = False
+        self._is_settled = False
+        self._settling: asyncio.Future[None] | None = None  # made when somebody waits
         self._tasks = tasks
         self._send = send
         self._progress = Progress()
@@ -72,7 +73,7 @@ class RunningTurn:
         self.ask.key = key_of(self.id)
         caller = self.ask.credentials.caller
         if not self.ask.message.tokens and caller is not None:
-            token = self._tasks.exchange.conversations.token(uuid4().hex, caller, Tokens())
+            token = self._tasks.exchange.conversations.token(new_id(), caller, Tokens())
             self.ask.message = self.ask.message.with_part(token)
 
     def start(self, running: Coroutine[Any, Any, None] | None = None) -> asyncio.Task[None]:
@@ -89,13 +90,14 @@ class RunningTurn:
 
     def settle(self) -> None:
         """Mark that there is something to answer the request with."""
-        if not self.settled.done():
-            self.settled.set_result(None)
+        self._is_settled = True
+        if self._settling is not None and not self._settling.done():
+            self._settling.set_result(None)
 
     def unsettle(self) -> None:
         """The turn continues: another request waits for it now."""
-        if self.settled.done():
-            self.settled = asyncio.get_running_loop().create_future()
+        if self._is_settled:
+            self._is_settled, self._settling = False, None
 
     async def _event(self, event: Event) -> None:
         if self.is_adopted:  # a turn that an earlier request started was moved to this sink
@@ -106,8 +108,11 @@ class RunningTurn:
 
     async def wait(self, seconds: float | None, *others: asyncio.Future[Any]) -> bool:
         """Whether the turn settles within this time, and before one of the others is done."""
-        await asyncio.wait({self.settled, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return self.settled.done()
+        if not self._is_settled:
+            if self._settling is None:
+                self._settling = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._settling, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return self._is_settled
 
     async def adopt(self, detail: dict[str, Any]) -> TaskRow:
         """Turn it into a task. Stored when this returns.

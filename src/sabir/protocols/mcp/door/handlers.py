@@ -95,7 +95,7 @@ class McpEndpoint:
         after = settings.get("task_after") if isinstance(settings, Mapping) else None
         self._task_after = float(after) if after is not None else TASK_AFTER
         self._resources = Resources(services, self.cards, owned=only is None)
-        self._known: dict[str, tuple[Card, Mapping[str, Skill | None]]] = {}
+        self._known: dict[str, tuple[Card, tuple[Mapping[str, Skill | None], str]]] = {}
         card = services.agents[only].card if only is not None else None
         self.server: Server[Any] = Server(
             only or "sabir",
@@ -189,7 +189,7 @@ class McpEndpoint:
         tools = [
             mcp_card.tool(name, card, skill, self.services.gateway_id)
             for card in self.cards(context.caller)
-            for name, skill in self._tools_of(card).items()
+            for name, skill in mcp_card.tools_of(card).items()
         ]
         optional = OPTIONAL if has_tasks(ctx) else {}
         tools = [{**tool, **optional} for tool in tools]
@@ -243,11 +243,25 @@ class McpEndpoint:
             return wire.failed_result(str(exc))
 
     def _tool(self, caller: Caller, name: str) -> tuple[Card, Skill | None] | None:
-        for card in self.cards(caller):
-            tools = self._tools_of(card)
+        """The tool of a name, as this caller sees it. Rights are asked only for agents that may have it."""
+        for card in self._all_cards():
+            tools, own_name = self._tools_of(card)
+            if name not in tools and name != own_name:
+                continue
+            seen = self.services.rights.visible(caller, card, DOOR)
+            if seen is None:
+                continue
+            if seen is not card:
+                tools = mcp_card.tools_of(seen)
             if name in tools:
-                return card, tools[name]
+                return seen, tools[name]
         return None
+
+    def _all_cards(self) -> Iterator[Card]:
+        """The cards of all agents that are offered here, whoever asks; the default agent first."""
+        agents, default = self.services.agents, self.services.default_agent
+        names = (default, *(name for name in agents if name != default)) if self.only is None else (self.only,)
+        return (agents[name].card for name in names if name in agents and name not in self._without)
 
     async def _no_tool(self, context: McpRequestContext, name: str) -> MCPError:
         found = self._tool(LOCAL.caller, name)
@@ -277,11 +291,12 @@ class McpEndpoint:
         server = found[0].name if found is not None else other.server if other is not None else ""
         return self._contents.with_readable_links(server, wire.result_of(reply, skill))
 
-    def _tools_of(self, card: Card) -> Mapping[str, Skill | None]:
-        """The tools of a card, cached; a changed peer has another card."""
+    def _tools_of(self, card: Card) -> tuple[Mapping[str, Skill | None], str]:
+        """The tools of a whole card, and the name of the agent itself as a tool, which it is to callers who may use
+        none of its skills. Cached; a changed peer has another card."""
         known = self._known.get(card.name)
         if known is None or known[0] is not card:
-            known = self._known[card.name] = (card, mcp_card.tools_of(card))
+            known = self._known[card.name] = (card, (mcp_card.tools_of(card), mcp_card.tool_name(card.name)))
         return known[1]
 
     # -- prompts ------------------------------------------------------------------------------------

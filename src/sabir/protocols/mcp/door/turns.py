@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from uuid import uuid4
 
 import mcp_types as types
 import msgspec
@@ -26,6 +25,7 @@ from sabir.errors import BadMessage, Cancelled, Conflict, Refused, SabirError
 from sabir.events import Delta, Event, Progress, Question, Reply
 from sabir.exchange.request import TurnRequest
 from sabir.http.door import DoorContext
+from sabir.ids import new_id
 from sabir.message import Message
 from sabir.protocols.mcp.wire import content as wire
 from sabir.protocols.mcp.wire import elicitation as mcp_ask
@@ -133,11 +133,13 @@ class Turns:
         task = turn.running.start(turn.run())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        task.add_done_callback(lambda _: self._waiting.pop(turn.id, None))
         return task
 
     def wait(self, turn: OneTurn) -> None:
         self._waiting[turn.id] = turn
+
+    def forget(self, turn: OneTurn) -> None:
+        self._waiting.pop(turn.id, None)
 
     def state(self, turn: OneTurn) -> str:
         about = {"t": turn.id, "a": turn.ask.agent, "m": turn.ctx.method}
@@ -161,7 +163,7 @@ class OneTurn:
         *,
         may_become_task: bool = False,
     ) -> None:
-        self.id = uuid4().hex
+        self.id = new_id()
         self.may_become_task = may_become_task
         self.ctx = ctx
         self.ask = ask
@@ -208,6 +210,8 @@ class OneTurn:
             await self._turns.services.exchange.ask(self.ask, self.line)
         except SabirError as exc:
             self._settle(exc)
+        finally:
+            self._turns.forget(self)
         self._settle(Cancelled("the turn went on in another request"))
 
     async def outcome(self) -> dict[str, Any]:
@@ -349,7 +353,7 @@ async def ask_client(
     for key, one in can.items():
         wanted = mcp_ask.request_of(one)
         if isinstance(one, mcp_ask.ByUrl):  # later versions have no such id
-            wanted["params"].setdefault("elicitationId", uuid4().hex)
+            wanted["params"].setdefault("elicitationId", new_id())
         if meta is not None:
             wanted["params"] = {**wanted["params"], "_meta": dict(meta)}
         request, result = _REQUESTS[wanted["method"]]

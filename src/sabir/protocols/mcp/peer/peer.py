@@ -462,7 +462,11 @@ class McpPeer(Peer):
         key = PoolKey(place.url, asks, place.version, owner, tuple(sorted(shown.items())))
         pool = self._pools.get(key)
         if pool is None:
+            if owner == _PASSED_ON:
+                place = replace(place, limit=sys.maxsize)  # nothing of it is kept
             pool = self._pools[key] = Pool(place, shown, self.changed, owner, asks=asks)
+            if owner == _PASSED_ON:
+                pool.keep_no_cookies()
             self._make_room()
         self._pools.move_to_end(key)
         pool.used = time.monotonic()
@@ -494,9 +498,7 @@ class McpPeer(Peer):
     @property
     def http(self) -> httpx2.AsyncClient:
         """The client for requests that are passed on byte by byte: for all callers, so it keeps no cookies."""
-        pool = self._kept_pool(replace(self._place, limit=sys.maxsize), {}, _PASSED_ON)  # nothing of it is kept
-        pool.keep_no_cookies()
-        return pool.http
+        return self._kept_pool(self._place, {}, _PASSED_ON).http
 
     def raw_channel(
         self, shown: Mapping[str, str], owner: str, on_request: OnRequest, on_notify: OnNotify

@@ -26,13 +26,15 @@ def tools_of(card: Card) -> dict[str, Skill | None]:
     """
     skills = {s.id: s for s in card.skills if s.input_schema is not None and not {PROMPT, RESOURCE} & set(s.tags)}
     if card.name in skills and len(skills) == 1:
-        return {_name(card.name): skills[card.name]}
+        return {tool_name(card.name): skills[card.name]}
     if not skills and card.skills and all({PROMPT, RESOURCE} & set(skill.tags) for skill in card.skills):
         return {}
-    return {_name(card.name): None, **{_name(f"{card.name}-{skill_id}"): skill for skill_id, skill in skills.items()}}
+    own = {tool_name(f"{card.name}-{skill_id}"): skill for skill_id, skill in skills.items()}
+    return {tool_name(card.name): None, **own}
 
 
-def _name(text: str) -> str:
+def tool_name(text: str) -> str:
+    """A name of which every client takes a tool."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", text)[:64]
 
 

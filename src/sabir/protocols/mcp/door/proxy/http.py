@@ -87,6 +87,10 @@ class ProxyBase:
 class HttpProxy(ProxyBase):
     """Forwards requests to one server over HTTP, byte by byte."""
 
+    def __init__(self, services: DoorContext, peer: McpPeer) -> None:
+        super().__init__(services, peer)
+        self._client: _Client | None = None
+
     async def __call__(
         self,
         method: str,
@@ -122,14 +126,16 @@ class HttpProxy(ProxyBase):
     async def _pass(
         self, method: str, context: McpRequestContext, headers: Mapping[str, str], body: Any, answer: Passing
     ) -> None:
-        request = self.peer.http.build_request(
+        http = self.peer.http
+        if self._client is None or self._client.http is not http:
+            self._client = _Client(http, self.peer.url)
+        request = self._client.request(
             method,
-            self.peer.url,
-            headers={**self._inward(context, headers), **await self.identity_headers(context)},
-            content=msgspec.json.encode(body) if method == "POST" else None,
+            {**self._inward(context, headers), **await self.identity_headers(context)},
+            msgspec.json.encode(body) if method == "POST" else None,
         )
         try:
-            response = await self.peer.http.send(request, stream=True)
+            response = await http.send(request, stream=True)
         except httpx2.HTTPError as exc:
             await self.audit(context, body, "PeerUnavailable")
             raise PeerUnavailable(self.peer.card.name, f"no connection ({type(exc).__name__})") from None
@@ -179,6 +185,22 @@ class HttpProxy(ProxyBase):
             sealed = self.services.seal.seal(_SEALED, session.encode(), context.caller.id)
             passed.append((_SESSION.encode(), sealed.encode()))
         return passed
+
+
+class _Client:
+    """An HTTP client with what its requests share worked out once; ``build_request`` does it for each of them."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self.http = http
+        self._url = httpx2.URL(url)
+        self._headers = dict(http.headers)
+        self._extensions = {"timeout": http.timeout.as_dict()}
+
+    def request(self, method: str, headers: Mapping[str, str], content: bytes | None) -> httpx2.Request:
+        own = {name.lower(): value for name, value in headers.items()}
+        return httpx2.Request(
+            method, self._url, headers={**self._headers, **own}, content=content, extensions=self._extensions
+        )
 
 
 class Passing(McpResponse):
