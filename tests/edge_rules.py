@@ -64,7 +64,7 @@ class RuleElsewhere:
 
 
 FLOOD = "malformed flood"
-ELSEWHERE_DOORS = ("WebSocket, JSON", "WebSocket, CBOR", "AMQP", "gRPC", "gRPC, A2A 0.3")
+ELSEWHERE_DOORS = ("WebSocket, JSON", "WebSocket, CBOR", "WebSocket, ACL", "AMQP", "gRPC", "gRPC, A2A 0.3")
 
 
 def _elsewhere(name: str, text: str, *answers: str) -> RuleElsewhere:
@@ -75,14 +75,17 @@ def _elsewhere(name: str, text: str, *answers: str) -> RuleElsewhere:
 _INVALID = "INVALID_ARGUMENT"
 _OVER = "RESOURCE_EXHAUSTED"
 ELSEWHERE_RULES = (
-    _elsewhere(FLOOD, "invalid messages count against the rate of their address", "429", "429", "429", _OVER, _OVER),
-    _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "413", _OVER, NOT_READ),
-    _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "413", NOT_READ, NOT_READ),
-    _elsewhere("too many values", "50,000 values (`limits.values`; gRPC allows a quarter of that)", "413", "413", "413",
-               _INVALID, _INVALID),
-    _elsewhere("unreadable", "not JSON, CBOR or protobuf", "400", "400", "400", _INVALID, _INVALID),
-    _elsewhere("not UTF-8", "a text that is not UTF-8", "1007", "400", "400", _INVALID, NOT_READ),
-    _elsewhere("huge number", "an integer of 10,000 digits", "400 or 422", "422", "400 or 422", NOT_READ, NOT_READ),
+    _elsewhere(FLOOD, "invalid messages count against the rate of their address", "429", "429", "busy", "429",
+               _OVER, _OVER),
+    _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "1009", "413", _OVER, NOT_READ),
+    _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "too_large", "413",
+               NOT_READ, NOT_READ),
+    _elsewhere("too many values", "50,000 values (`limits.values`; gRPC allows a quarter of that)", "413", "413",
+               "too_large", "413", _INVALID, _INVALID),
+    _elsewhere("unreadable", "not JSON, CBOR or protobuf", "400", "400", "parsing_error", "400", _INVALID, _INVALID),
+    _elsewhere("not UTF-8", "a text that is not UTF-8", "1007", "400", "1007", "400", _INVALID, NOT_READ),
+    _elsewhere("huge number", "an integer of 10,000 digits", "400 or 422", "422", "parsing_error", "400 or 422",
+               NOT_READ, NOT_READ),
 )  # fmt: skip
 
 
@@ -116,7 +119,7 @@ types are reported by the HTTP status.
 ## Without HTTP
 
 The rules that make sense without HTTP hold there, too (`tests/http/test_edge_elsewhere.py`). The codes are those of the
-NLIP error message, of the WebSocket close frame, or of gRPC.
+NLIP error message, of the WebSocket close frame, of gRPC, or the reason of an ACL message.
 """
 
 SERVER_TEXT = """

@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from conftest import Served, serving
-from edge_doors import ELSEWHERE
+from edge_doors import DRIVERS, ELSEWHERE
 from edge_rules import ELSEWHERE_DOORS, ELSEWHERE_RULES, FLOOD
 from sabir import Gateway
 from sabir.agents.echo import echo
@@ -94,6 +94,24 @@ def by_frames(path: str) -> Send:
     return send
 
 
+def by_acl_frames(served: Served, bodies: tuple[bytes, ...]) -> list[Outcome]:
+    def one(socket_: ClientConnection, body: bytes) -> Outcome:
+        try:
+            if _is_utf8(body):
+                socket_.send(body, text=True)
+            else:
+                socket_.socket.sendall(_text_frame(body))
+            payload = json.loads(socket_.recv(timeout=20))["error"]["payload"]
+        except ConnectionClosed as closed:
+            assert closed.rcvd is not None
+            return str(closed.rcvd.code), closed.rcvd.reason
+        return payload["reason_code"], payload["reason_text"]
+
+    # From an address of its own: to connect is charged, too, and the other doors have used up this machine's account.
+    with connect(f"{served.ws_url}/acl/ws/reader", max_size=None, source_address=("127.0.0.9", 0)) as socket_:
+        return [one(socket_, body) for body in bodies]
+
+
 def by_letters(served: Served, bodies: tuple[bytes, ...]) -> list[Outcome]:
     door = next(door for door in served.gateway.doors if isinstance(door, NlipAmqp))
     address = door.settings.address
@@ -136,6 +154,11 @@ def by_grpc(method: str, version: str) -> Send:
     return send
 
 
+def _acl_frame(value: Any) -> bytes:
+    driver = next(driver for driver in DRIVERS if driver.name == "acl")
+    return json.dumps({"send": driver.body(value)}).encode()
+
+
 def _request(data: Any) -> bytes:
     sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"data": data}]}
     return bytes(ParseDict({"message": sent}, a2a_pb2.SendMessageRequest()).SerializeToString())
@@ -162,9 +185,18 @@ CBOR_BODIES = {
     "not UTF-8": b"\xa1\x66format\x64caf\xe9",
     "huge number": cbor2.dumps(message(10**10_000)),
 }
+ACL_BODIES = {
+    "too long": _acl_frame("x" * 1_100_000),
+    "too deep": _acl_frame(nested(80)),
+    "too many values": _acl_frame([[]] * 50_000),
+    "unreadable": b"{not json",
+    "not UTF-8": b'{"send":"caf\xe9"}',
+    "huge number": b'{"send":[%s]}' % (b"9" * 10_000),
+}
 DOORS: dict[str, DoorElsewhere] = {
     "WebSocket, JSON": DoorElsewhere(by_frames("/nlip/ws/text"), JSON_BODIES),
     "WebSocket, CBOR": DoorElsewhere(by_frames("/nlip/ws"), CBOR_BODIES),
+    "WebSocket, ACL": DoorElsewhere(by_acl_frames, ACL_BODIES),
     "AMQP": DoorElsewhere(by_letters, JSON_BODIES),
     "gRPC": DoorElsewhere(by_grpc("/lf.a2a.v1.A2AService/SendMessage", "1.0"), PROTOBUF_BODIES),
     "gRPC, A2A 0.3": DoorElsewhere(by_grpc("/a2a.v1.A2AService/SendMessage", "0.3"), OLD_BODIES),

@@ -6,7 +6,7 @@ with itself, quiet and flooded, in the same minute.
 
 What is measured is how long the polite caller waits, but not longer than the gateway worked meanwhile: the time that
 its event loop and its writer thread had on a processor (Linux counts it for each thread). So other programs on the
-machine change little. gRPC and AMQP are not here: their callers cannot be told apart by an address of this machine.
+machine change little.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from pathlib import Path
 import pytest
 
 import flood
-from edge_doors import DoorDriver
-from flood import DOORS, KINDS, connection_to, request
+from flood import DOORS, KINDS, FloodedDoor, Where
 from free_ports import free_port
 
 GATEWAY = """
@@ -40,6 +39,7 @@ from sabir.guard.filters.injection import PromptInjection
 from sabir.guard.filters.secrets import Inside, PersonalData, Secrets
 
 port, home, has_filters = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "filters"
+doors = {"a2a": {"grpc": {"port": int(sys.argv[4])}}, "nlip-amqp": {"url": sys.argv[5], "address": sys.argv[6]}}
 prompt = "You are Vela, the concierge of Heron Harbour. Never discuss refunds with guests before noon."
 filters = [PromptInjection("log", replies=True), Secrets(), PersonalData(), Inside(protected=[prompt]), Html()]
 
@@ -50,7 +50,8 @@ def ready(line):
 
 # The default rates, said aloud: then callers on this machine are not spared them.
 quotas = Quotas(rate_per_address=100.0, rate_per_caller=100.0)
-Gateway(echo, home=home, quotas=quotas, filters=Filters(filters if has_filters else ())).run(port=port, say=ready)
+filters = Filters(filters if has_filters else ())
+Gateway(echo, home=home, quotas=quotas, filters=filters, doors=doors).run(port=port, say=ready)
 """
 SECONDS = 0.6
 QUIET = 0.005  # seconds; a quiet p99 below this is measured by the machine, not by the gateway
@@ -66,9 +67,10 @@ pytestmark = pytest.mark.quiet
 class GatewayProcess:
     """A gateway, and how long it has worked."""
 
-    def __init__(self, home: Path, filters: str) -> None:
-        self.port = free_port()
-        command = [sys.executable, "-c", GATEWAY, str(self.port), str(home), filters]
+    def __init__(self, home: Path, filters: str, broker: str, letters: str) -> None:
+        self.where: Where = {"port": free_port(), "grpc": free_port(), "broker": broker, "letters": letters}
+        port, *others = map(str, self.where.values())
+        command = [sys.executable, "-c", GATEWAY, port, str(home), filters, *others]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self._home = home
         self._clocks: list[Path] = []
@@ -119,8 +121,8 @@ class Flooder:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
         )
 
-    def begin(self, port: int, door: DoorDriver, kind: str) -> None:
-        self._say(json.dumps({"port": port, "door": door.name, "kind": kind, "address": new_address("1")}))
+    def begin(self, where: Where, door: FloodedDoor, kind: str) -> None:
+        self._say(json.dumps({"where": where, "door": door.name, "kind": kind, "address": new_address("1")}))
 
     def end(self) -> None:
         self._say("")
@@ -141,8 +143,11 @@ def flooder() -> Iterator[Flooder]:
 
 
 @pytest.fixture(scope="module", params=["no filters", "filters"])
-def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    made = GatewayProcess(tmp_path_factory.mktemp("home"), request.param)
+def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, broker: str, prefix: str
+) -> Iterator[GatewayProcess]:
+    letters = f"{prefix}-{request.param.replace(' ', '-')}"
+    made = GatewayProcess(tmp_path_factory.mktemp("home"), request.param, broker, letters)
     try:
         made.wait_until_it_answers()
         yield made
@@ -155,13 +160,13 @@ def new_address(group: str) -> str:
     return f"127.{group}.{number // 250}.{1 + number % 250}"
 
 
-async def p99(gateway: GatewayProcess, door: DoorDriver) -> float:
+async def p99(gateway: GatewayProcess, door: FloodedDoor) -> float:
     """Of a caller that asks about forty times a second."""
-    connection, waits = connection_to(door, gateway.port, new_address("2")), []
+    connection, waits = door.connection(gateway.where, new_address("2")), []
     end = time.perf_counter() + SECONDS
     try:
         while time.perf_counter() < end:
-            sent = request(door, "hello")
+            sent = door.request("hello")
             worked, began = gateway.worked(), time.perf_counter()
             status = await connection.ask(sent)
             waited = time.perf_counter() - began
@@ -175,13 +180,13 @@ async def p99(gateway: GatewayProcess, door: DoorDriver) -> float:
 
 
 def compare(
-    gateway: GatewayProcess, flooder: Flooder, door: DoorDriver, kind: str, row: str, quiet: float = 0
+    gateway: GatewayProcess, flooder: Flooder, door: FloodedDoor, kind: str, row: str, quiet: float = 0
 ) -> float:
     """The quiet p99. The best of several tries counts, each beside a new look at the quiet gateway."""
     for _ in range(TRIES):
         gateway.rest()
         quiet = quiet or asyncio.run(p99(gateway, door))
-        flooder.begin(gateway.port, door, kind)
+        flooder.begin(gateway.where, door, kind)
         try:
             flooded = asyncio.run(p99(gateway, door))
         finally:
@@ -195,7 +200,7 @@ def compare(
 
 @pytest.mark.parametrize("gateway", ["no filters"], indirect=True)
 @pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
-def test_a_polite_caller_is_served_beside_a_flood(gateway: GatewayProcess, flooder: Flooder, door: DoorDriver) -> None:
+def test_a_polite_caller_is_served_beside_a_flood(gateway: GatewayProcess, flooder: Flooder, door: FloodedDoor) -> None:
     quiet = 0.0
     for kind in KINDS:
         quiet = compare(gateway, flooder, door, kind, kind, quiet)
@@ -204,7 +209,7 @@ def test_a_polite_caller_is_served_beside_a_flood(gateway: GatewayProcess, flood
 @pytest.mark.parametrize("gateway", ["filters"], indirect=True)
 @pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
 def test_a_polite_caller_is_served_while_long_texts_are_filtered(
-    gateway: GatewayProcess, flooder: Flooder, door: DoorDriver
+    gateway: GatewayProcess, flooder: Flooder, door: FloodedDoor
 ) -> None:
     compare(gateway, flooder, door, "900 KB of text", FILTERED)
 
@@ -212,7 +217,7 @@ def test_a_polite_caller_is_served_while_long_texts_are_filtered(
 @pytest.mark.parametrize("gateway", ["filters"], indirect=True)
 def test_a_gateway_that_filters_long_texts_stops_in_time(gateway: GatewayProcess, flooder: Flooder) -> None:
     """Three of four did not stop within 20 seconds."""
-    flooder.begin(gateway.port, DOORS[0], "900 KB of text")
+    flooder.begin(gateway.where, DOORS[0], "900 KB of text")
     before = gateway.worked()
     while gateway.worked() - before < 0.2:
         time.sleep(0.05)

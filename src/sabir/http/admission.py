@@ -38,6 +38,7 @@ class Admission(msgspec.Struct, eq=False):
     line: EventSink | None = None  # of its turn, which knows the caller as well
     over: bool = False  # rejected for exceeding a rate or quota
     cost: int = 0  # of its message, if it is costly
+    size: int = 0  # bytes of its message, once read
     charged: bool = False  # already charged, so a failure is not charged again
 
     async def authenticate_and_charge(self) -> Caller:
@@ -66,7 +67,7 @@ class Admission(msgspec.Struct, eq=False):
         Raises:
             RateLimited: this address has used up its rate.
         """
-        self.services.rates.check_open(self.credentials.address)
+        self.services.rates.check_open(self.credentials.address, self.credentials.sender)
 
     def charge(self) -> None:
         """Charge a request that nothing else charges, once.
@@ -76,7 +77,10 @@ class Admission(msgspec.Struct, eq=False):
         """
         if not self.charged and (self.line is None or self.line.caller is None):
             self.charged = True
-            self.services.rates.check_address(self.credentials.address)
+            if self.credentials.sender is None:
+                self.services.rates.check_address(self.credentials.address)
+            else:
+                self.services.rates.check_share(self.credentials.address, self.credentials.sender)
 
     def charge_cost(self, cost: int) -> None:
         """Charge a message for its cost: one more request per thousand values after the first thousand, and two more
@@ -86,7 +90,7 @@ class Admission(msgspec.Struct, eq=False):
         if cost > 1000:
             guard = self.services.guard
             amount = cost // 1000 * (1 + 2 * len(guard.filters.filters))
-            guard.rates.spend(self.credentials.address, self.caller, amount)
+            guard.rates.spend(self.credentials.address, self.caller, amount, self.credentials.sender)
 
     @property
     def paced_as(self) -> str | None:
@@ -102,16 +106,21 @@ class Admission(msgspec.Struct, eq=False):
             raise ShuttingDown
 
     async def rejected(self, exc: E, agent: str | None = None) -> E | RateLimited:
-        """Account for a rejection, once: invalid input is charged, refusals are audited.
+        """Account for a rejection, once: invalid input is charged and paced, refusals are audited.
 
         Returns the error to send: the same one, or RateLimited if the address is over its rate.
         """
+        over: RateLimited | None = None
         if isinstance(exc, BadInput):
             try:
                 self.charge()
-            except RateLimited as over:
-                await self._audit(over, agent)
-                return over
+            except RateLimited as limited:
+                over = limited
+        if isinstance(exc, BadInput | RateLimited):
+            await self.services.heavy.rejected(self.size, self)
+        if over is not None:
+            await self._audit(over, agent)
+            return over
         if isinstance(exc, Refused) or (isinstance(exc, NotFound) and exc.is_hidden):
             await self._audit(exc, agent)
         return exc
@@ -136,6 +145,8 @@ class Admission(msgspec.Struct, eq=False):
 
     def with_rate_limit_headers(self, send: Send) -> Send:
         """A ``send`` that adds these headers to every response."""
+        if self.is_unmetered:
+            return send
 
         async def sending(packet: MutableMapping[str, Any]) -> None:
             if packet["type"] == "http.response.start" and (left := await self.rate_limit_headers()):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Final, Protocol
 
+from sabir.errors import ShuttingDown
 from sabir.limits import BYTES_AS_A_VALUE, FEW_VALUES
 
 REST: Final = 2.0  # how long the next one waits, as a multiple of the work's duration
@@ -22,6 +23,7 @@ REJECTED_BYTES: Final = 16_384  # rejected messages of this size or more are spa
 REJECTED_COST: Final = 10_000  # minimum cost of those: their values were counted up to the limit
 LOOK_SECONDS: Final = 0.25  # how often a waiting message checks whether the gateway is stopping
 MAX_ADDRESSES: Final = 10_000
+_LIGHT: Final = nullcontext()  # around the work on a message that costs little
 
 
 class Charged(Protocol):
@@ -48,12 +50,12 @@ class Heavy:
         self._slowness = 1.0  # wall time over CPU time of the last work: how busy the processor is
         self._next_at: dict[str, float] = {}  # by address
 
-    @asynccontextmanager
-    async def work(self, cost: int, charged: Charged | None = None) -> AsyncIterator[None]:
+    def work(self, cost: int, charged: Charged | None = None) -> AbstractAsyncContextManager[None]:
         """Context manager around the work on a message of this cost (``check_cost``)."""
-        if cost <= FEW_VALUES:
-            yield
-            return
+        return _LIGHT if cost <= FEW_VALUES else self._costly(cost, charged)
+
+    @asynccontextmanager
+    async def _costly(self, cost: int, charged: Charged | None) -> AsyncIterator[None]:
         if charged is not None:
             charged.charge_cost(cost)
             await self._keep_distance(charged, cost)
@@ -71,13 +73,10 @@ class Heavy:
                 self._slowness = min(MAX_SLOWNESS, max(1.0, took / max(1e-4, time.thread_time() - began_cpu)))
 
     async def rejected(self, size: int, charged: Charged) -> None:
-        """Delay the next large message of an address after a rejected one, because reading that took time, too.
-
-        Raises:
-            ShuttingDown: the gateway is stopping.
-        """
+        """Delay the next large message of an address after a rejected one, because reading that took time, too."""
         if size > REJECTED_BYTES:
-            await self._keep_distance(charged, max(size // BYTES_AS_A_VALUE, REJECTED_COST))
+            with suppress(ShuttingDown):
+                await self._keep_distance(charged, max(size // BYTES_AS_A_VALUE, REJECTED_COST))
 
     async def _keep_distance(self, charged: Charged, cost: int) -> None:
         name = charged.paced_as

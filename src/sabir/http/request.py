@@ -306,6 +306,7 @@ async def read_json(
         raise BadMediaType(protocol, "Content-Type", " or ".join(name for name in types if name))
     check_body_headers(headers, services.limits, protocol)
     body = await read_body(receive, services.limits, protocol)
+    admission.size = len(body)
     async with services.heavy.work(check_cost(body, services.limits, protocol, weight=weight), admission):
         return json_of(body, services.limits, protocol, around=around)
 

@@ -130,8 +130,7 @@ class Shares:
 
     def take(self, place: str, name: str) -> float:
         """Returns 0, or the seconds until there is enough again."""
-        plenty = self.all.left(place) > self.all.burst / 2
-        key = f"{place} {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+        plenty, key = self._has_plenty(place), _share_key(place, name)
         if key in self._known:
             wait = self._known.take(key)
             wait = 0.0 if plenty else wait
@@ -140,6 +139,32 @@ class Shares:
             if not wait:  # rejected names are not remembered, or made-up names would push out the others
                 self._known.begin(key)
         return wait or self.all.take(place)
+
+    def wait(self, place: str, name: str) -> float:
+        """The seconds until one can be taken; 0 if it can be now."""
+        if self._has_plenty(place):
+            return 0.0
+        key = _share_key(place, name)
+        own = self._known.wait(key) if key in self._known else self._new.wait(place)
+        return max(own, self.all.wait(place))
+
+    def spend(self, place: str, name: str, amount: float) -> None:
+        """Take more for a request that is costly: from its share, and from what all share only what is plenty."""
+        key = _share_key(place, name)
+        if key in self._known:
+            self._known.spend(key, amount)
+        else:
+            self._new.spend(place, amount)
+        left = self.all.left(place) - self.all.burst / 2
+        if left > 0:
+            self.all.take(place, min(left, amount))
+
+    def _has_plenty(self, place: str) -> bool:
+        return self.all.left(place) > self.all.burst / 2
+
+
+def _share_key(place: str, name: str) -> str:
+    return f"{place} {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -204,13 +229,16 @@ class Rates:
         self.check_address(caller.address)
         self.check_caller(caller)
 
-    def check_open(self, address: str) -> None:
-        """Check the rate before a message is read, so that a flood costs little; charges nothing.
+    def check_open(self, address: str, sender: str | None = None) -> None:
+        """Check the rate before a message is read, so that a flood costs little; charges nothing. ``sender`` is as in
+        ``check_share``.
 
         Raises:
             RateLimited: this address has used up its rate; says when to retry.
         """
-        if address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
+        if sender is not None:
+            _within(self._shares.wait(rate_limit_key(address), sender))
+        elif address and not (self._spare_loopback and (address in _LOOPBACK or is_loopback(address))):
             _within(self._addresses.wait(rate_limit_key(address)))
 
     def check_address(self, address: str) -> None:
@@ -238,9 +266,12 @@ class Rates:
         if not caller.is_anonymous and not caller.is_counted_elsewhere and not self.spares(caller.address):
             _within(self._callers.take(caller.id))
 
-    def spend(self, address: str, caller: Caller | None, amount: float) -> None:
+    def spend(self, address: str, caller: Caller | None, amount: float, sender: str | None = None) -> None:
         """Charge a costly request as more than one, to its address and its caller."""
         if self.spares(address) or not address:
+            return
+        if sender is not None:
+            self._shares.spend(rate_limit_key(address), sender, amount)
             return
         self._addresses.spend(rate_limit_key(address), amount)
         if caller is not None and not caller.is_anonymous:

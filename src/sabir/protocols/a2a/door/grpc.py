@@ -99,14 +99,16 @@ class Here:
             TooLarge: it has too many values.
             RateLimited: the address is over its rate.
         """
-        if request is None or request.ByteSize() < FEW_BYTES:
+        size = 0 if request is None else request.ByteSize()
+        if size < FEW_BYTES:
             return call
         admission, limit = call.state["call"].admission, self.services.limits.values // WEIGHT
+        admission.size = size
         admission.check_open()
         count = count_messages(request, limit)
         if count > limit:
             raise TooLarge(wire.PROTOCOL, "$", f"at most {limit} values")
-        async with self.services.heavy.work(WEIGHT * (count + request.ByteSize() // BYTES_AS_A_VALUE), admission):
+        async with self.services.heavy.work(WEIGHT * (count + size // BYTES_AS_A_VALUE), admission):
             return call
 
 
@@ -181,6 +183,9 @@ class OldServicer(CompatGrpcHandler):
 class _Malformed:
     """Replaces a request that does not match its method."""
 
+    def __init__(self, size: int) -> None:
+        self.size = size
+
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the package has no types
     """Records the called method, and rejects invalid requests like every other door."""
@@ -198,18 +203,18 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the 
             try:
                 return handler.request_deserializer(data)
             except DecodeError:
-                return _Malformed()
+                return _Malformed(len(data))
 
         async def one(request: Any, context: Any) -> Any:
             _REQUEST.set(request)
             if isinstance(request, _Malformed):
-                await self._refuse(context)
+                await self._refuse(context, request.size)
             return await handler.unary_unary(request, context)
 
         async def several(request: Any, context: Any) -> AsyncIterator[Any]:
             _REQUEST.set(request)
             if isinstance(request, _Malformed):
-                await self._refuse(context)
+                await self._refuse(context, request.size)
             async for item in handler.unary_stream(request, context):
                 yield item
 
@@ -217,9 +222,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # the 
             return grpc.unary_stream_rpc_method_handler(several, read, handler.response_serializer)
         return grpc.unary_unary_rpc_method_handler(one, read, handler.response_serializer)
 
-    async def _refuse(self, context: Any) -> None:
+    async def _refuse(self, context: Any, size: int) -> None:
+        version = wire.OLD_VERSION if _PATH.get().startswith(_OLD) else wire.VERSION
         async with report_errors(context) as seen:
-            seen(self._here.call(context, version=wire.OLD_VERSION if _PATH.get().startswith(_OLD) else wire.VERSION))
+            seen(self._here.call(context, version=version)).state["call"].admission.size = size
             raise Unreadable(wire.PROTOCOL, "$", "a protobuf message of this method, with texts in UTF-8")
 
 

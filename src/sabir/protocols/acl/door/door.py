@@ -60,6 +60,8 @@ class Acl(Door):
         assert isinstance(services.store, Letters)
         self.services = services
         self.settings = settings_for(DOOR, AclSettings, services)
+        longest = min(services.limits.body, self.settings.message_bytes)
+        self.limits = msgspec.structs.replace(services.limits, body=longest)
         self.bus = StoreBus(services.store, limits_for(self.settings))
         self.directory = Directory(
             services.store,
@@ -151,20 +153,17 @@ class Acl(Door):
             await self._refuse(send, exc, admission, envelope, value)
 
     async def _read(self, scope: Scope, receive: Receive, admission: Admission) -> JSON:
-        """The JSON value of a body; a syntax error names its line, because people write messages (ACL-6)."""
         admission.check_open()
-        limit = min(self.services.limits.body, self.settings.message_bytes)
-        limits = msgspec.structs.replace(self.services.limits, body=limit)
-        check_body_headers(headers_of(scope), limits, PROTOCOL)
-        return await self.json_in(await read_body(receive, limits, PROTOCOL), admission)
+        check_body_headers(headers_of(scope), self.limits, PROTOCOL)
+        return await self.json_in(await read_body(receive, self.limits, PROTOCOL), admission)
 
     async def json_in(self, body: bytes, admission: Admission, *, around: int = 2) -> JSON:
         """The JSON value of what was sent, within the limits of the gateway; ``around`` counts the levels around a
-        payload."""
-        limits = self.services.limits
-        async with self.services.heavy.work(check_cost(body, limits, PROTOCOL), admission):
+        payload. A syntax error names its line, because people write messages (ACL-6)."""
+        admission.size = len(body)
+        async with self.services.heavy.work(check_cost(body, self.limits, PROTOCOL), admission):
             try:
-                return checked_json(body, limits, PROTOCOL, around=around)
+                return checked_json(body, self.limits, PROTOCOL, around=around)
             except Unreadable as exc:
                 if exc.expected == "JSON":
                     json_of(body)

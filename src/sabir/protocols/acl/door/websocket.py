@@ -13,7 +13,8 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from sabir.errors import BadMessage, SabirError, TooLarge
-from sabir.http.admission import Admission
+from sabir.guard import Credentials
+from sabir.http.admission import NO_AGENT, Admission
 from sabir.message import JSON
 from sabir.protocols.acl.wire.acts import PROTOCOL
 from sabir.protocols.acl.wire.envelope import Envelope, plain
@@ -21,7 +22,7 @@ from sabir.protocols.acl.wire.reasons import Rejected
 from sabir.turn import Caller
 
 from .inbox import Inbox, is_number
-from .intake import error_of
+from .intake import DOOR, error_of
 
 if TYPE_CHECKING:
     from .door import Acl
@@ -46,17 +47,17 @@ class AclSocket:
             await send({"type": "websocket.close", "code": _NOT_YOURS, "reason": str(exc)[:120]})
             return
         await send({"type": "websocket.accept"})
-        await _Connection(self._door, agent, caller, admission, send).run(receive)
+        await _Connection(self._door, agent, caller, admission.credentials, send).run(receive)
 
 
 class _Connection:
     """One connection of one agent."""
 
-    def __init__(self, door: Acl, agent: str, caller: Caller, admission: Admission, send: Send) -> None:
+    def __init__(self, door: Acl, agent: str, caller: Caller, credentials: Credentials, send: Send) -> None:
         self._door = door
         self._agent = agent
         self._caller = caller
-        self._admission = admission
+        self._credentials = credentials
         self._send = send
         self._inbox = Inbox(door.dialogues, (agent,), door.stopping)
 
@@ -87,12 +88,12 @@ class _Connection:
             await self._take(text.encode() if text is not None else packet.get("bytes") or b"")
 
     async def _take(self, text: bytes) -> None:
+        """Each frame is a request of its own, as it would be over HTTP: read within the limits, charged, paced."""
+        admission = Admission(self._door.services, DOOR, self._credentials, NO_AGENT, self._caller)
         envelope: Envelope | None = None
         value: JSON = None
         try:
-            if len(text) > self._door.settings.message_bytes:
-                raise TooLarge(PROTOCOL, "$", f"a message of at most {self._door.settings.message_bytes} bytes")
-            frame = await self._door.json_in(text, self._admission, around=3)
+            frame = await self._value(text, admission)
             if isinstance(frame, dict) and is_number(frame.get("ack")):
                 await self._inbox.acknowledge(frame["ack"])
                 if "send" not in frame:
@@ -100,9 +101,11 @@ class _Connection:
             if not isinstance(frame, dict) or "send" not in frame:
                 raise BadMessage(PROTOCOL, "$", '{"send": message} or {"ack": number}')
             value = frame["send"]
-            envelope = self._door.intake.read(value)
+            admission.charge()
             self._door.services.rates.check_caller(self._caller)
-            posted = await self._door.intake.accept(envelope, self._caller, self._admission)
+            envelope = self._door.intake.read(value)
+            admission.agent = envelope.receiver_ids[0]
+            posted = await self._door.intake.accept(envelope, self._caller, admission)
             receipt: dict[str, Any] = {"accepted": envelope.message_id}
             if posted:
                 receipt["conversation_id"] = posted[0].dialogue.conversation
@@ -110,8 +113,15 @@ class _Connection:
             await self._frame(receipt)
         except (SabirError, Rejected) as exc:
             if isinstance(exc, SabirError):
-                exc = await self._admission.rejected(exc)
+                exc = await admission.rejected(exc)
             await self._frame({"error": plain(error_of(exc, envelope, value))})
+
+    async def _value(self, text: bytes, admission: Admission) -> JSON:
+        admission.check_open()
+        if len(text) > self._door.limits.body:
+            admission.size = len(text)
+            raise TooLarge(PROTOCOL, "$", f"a message of at most {self._door.limits.body} bytes")
+        return await self._door.json_in(text, admission, around=3)
 
     async def _frame(self, value: JSON) -> None:
         await self._send({"type": "websocket.send", "text": msgspec.json.encode(value).decode()})

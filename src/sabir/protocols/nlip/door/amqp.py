@@ -220,7 +220,7 @@ class NlipAmqp(Door):
     async def _take(
         self, connection: AmqpConnection, letter: amqp.AmqpMessage, agent: str | None, turn: LetterTurn
     ) -> None:
-        admission = Admission(self.services, DOOR, _stranger(letter), agent, line=turn.line)
+        admission = Admission(self.services, DOOR, _stranger(letter), agent, line=turn.line, size=len(letter.body))
         try:
             sender = self._sender(connection, letter)
             if not sender:

@@ -177,6 +177,7 @@ class NlipHttp(Door):
         body: bytes = packet.get("body", b"")
         if packet.get("more_body") or packet["type"] == "http.disconnect":
             body = await read_body(receive, limits, "nlip", packet)
+        admission.size = len(body)
         if headers.get(b"content-type") != b"application/json":
             _check_type(media_type_of(headers), body, strict=options.strict)
         try:

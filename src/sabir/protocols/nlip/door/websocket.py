@@ -169,20 +169,18 @@ class Connection:
             return None
         binary = data is not None and not self._text_path
         rates, address = self.services.rates, self._credentials.address
-        size = len(data or text or "")
+        admission = self._admission()
+        admission.size = len(data or text or "")
         try:
             rates.check_open(address)
             message, form = await self._read(_bytes_of(data, text), binary)
         except BadInput as exc:
             with suppress(RateLimited):  # invalid frames are charged; over the rate, the next frame is not read
                 rates.check_address(address)
-            with suppress(ShuttingDown):
-                await self.services.heavy.rejected(size, self._admission())
+            await self.services.heavy.rejected(admission.size, admission)
             return await self._undecoded(exc, binary)
         except (RateLimited, ShuttingDown) as exc:
-            with suppress(ShuttingDown):
-                await self.services.heavy.rejected(size, self._admission())
-            await self._admission().rejected(exc)
+            await admission.rejected(exc)
             return await self._put(nlip.coded_error(exc), binary, None)
         self._failures = 0
         await self._free.acquire()
