@@ -9,7 +9,7 @@ All run at once, one worker each, and are loaded in turn, in many short rounds, 
 the time. Every call differs from the last: its id, its trace context, its text and length; ``--same`` sends the same
 bytes again and again. The bare server answers from memory; Sabir's door stores the turn and its audit entry in SQLite,
 and all of Sabir's variants have rights, audit and trace on. Only the CPU of the process named is counted, not that of
-the server behind it. Prints the medians of the rounds: calls per second, latency, CPU per call, and that CPU relative to
+the server behind it. Prints the medians of the rounds: calls per second, latency, CPU per call, and that CPU divided by
 the SDK server's in the same round, which is what to compare between two commits. Two targets: the door within 1.3 times
 the bare server's CPU, and the gateway with at least 10 times the calls per CPU second of FastMCP's proxy.
 """
