@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias, overload
 
 import msgspec
 
+from sabir.misfits import NOT_JSON
+
 JSON: TypeAlias = Any  # a JSON value, or bytes where the encoding has them
 
 FORMATS: Final = frozenset({"text", "token", "structured", "binary", "location", "generic"})
@@ -91,7 +93,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         if self.kind == "json" and isinstance(self.content, str):
             try:
                 return msgspec.json.decode(self.content)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 return self.content  # a JSON string is itself a JSON value
         return self.content
 

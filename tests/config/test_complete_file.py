@@ -13,7 +13,7 @@ import pytest
 from sabir.config.build import gateway_of
 from sabir.config.load import load
 from sabir.config.settings import Settings
-from sabir.http.setting_types import struct_in
+from sabir.misfits import struct_in
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "sabir.yaml"
 DIFFERENT = {

@@ -21,6 +21,7 @@ import msgspec
 
 from sabir.errors import ConfigError, SabirError, suggestion
 from sabir.message import Message, Part, binary_part, json_part, media_of, text_part
+from sabir.misfits import NOT_JSON
 from sabir.private_files import own_folder
 from sabir.protocols.connect import kind_of, place_of_agent, speakers
 from sabir.protocols.nlip.peer.base import NlipPeer
@@ -76,7 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.getLogger("sabir").addHandler(_SILENT)
+    logging.getLogger().addHandler(_SILENT)
     return asyncio.run(_ask(arguments))
 
 
@@ -222,7 +223,7 @@ def data_of(given: str | None) -> dict[str, Any]:
             raise ConfigError(f"--data: {given[1:]}: {getattr(exc, 'strerror', None) or 'not UTF-8'}") from exc
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except NOT_JSON:
         raise ConfigError("""--data: expected a JSON object, such as '{"town": "Oslo"}'""") from None
 
 

@@ -69,7 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.getLogger("sabir").addHandler(logging.NullHandler())
+    logging.getLogger().addHandler(logging.NullHandler())
     return asyncio.run(Chat(arguments).run())
 
 

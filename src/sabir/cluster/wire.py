@@ -17,6 +17,7 @@ import msgspec
 from sabir.errors import Unreadable
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
 from sabir.message import Message, Part
+from sabir.misfits import NOT_JSON
 from sabir.packing import pack, unpacker
 from sabir.turn import Caller, Conversation, Meter, Turn
 
@@ -144,7 +145,7 @@ def decode_said(data: bytes) -> Event | NodeUsage:
         kind, body = _event.decode(data)
         if kind == "used":
             return msgspec.convert(body, NodeUsage)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         pass
     return decode_event(data)
 
@@ -158,7 +159,7 @@ def decode_event(data: bytes) -> Event:
         read = _READERS.get(kind)
         if read is not None:
             return read(body)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         pass
     raise Unreadable("nodes", "event", " or ".join(_READERS))
 
@@ -187,7 +188,7 @@ def decode_message(data: bytes) -> Message:
 def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         raise Unreadable("nodes", "$", f"{what} in MessagePack") from None
 
 

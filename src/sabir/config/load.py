@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from sabir.errors import ConfigError, suggestion
-from sabir.http.setting_types import choices, struct_in
+from sabir.misfits import choices, struct_in
 
 from .settings import Settings
 from .validate import check

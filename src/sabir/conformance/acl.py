@@ -81,7 +81,7 @@ class AclTarget:
             )
             try:
                 response = await self._client.send(request)
-            except httpx2.TransportError as exc:
+            except httpx2.RequestError as exc:
                 raise PeerUnavailable(self.url, f"no connection ({type(exc).__name__})") from None
             self.wire.keep(f"{method} {url}\n{body}".encode(), f"HTTP {response.status_code}\n{response.text}".encode())
             if response.status_code == 401:
@@ -352,7 +352,7 @@ async def _agent(client: httpx2.AsyncClient, url: str, options: Options) -> str:
         response = await client.get(place.removesuffix("/acl") + "/.well-known/acl")
         listed = response.json()["agents"]
         return str(listed[0]["agent_id"])
-    except httpx2.TransportError as exc:
+    except httpx2.RequestError as exc:
         raise PeerUnavailable(url, f"no connection ({type(exc).__name__})") from None
     except (ValueError, KeyError, IndexError, TypeError):
         raise PeerUnavailable(url, "it lists no agent at /.well-known/acl; name one: URL/acl/AGENT") from None

@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from sabir.errors import PeerUnavailable
+from sabir.misfits import NOT_JSON
 
 from .base import CheckFailed, CheckOutcome, Declined, Level, Skipped, Suite, Wire, choose, demand, run_checks
 
@@ -40,7 +41,7 @@ class NlwebAnswer:
         """
         try:
             value = msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise CheckFailed(f"HTTP {self.status} with a body that is not JSON ({self.kind or 'no type'})") from None
         demand(isinstance(value, dict) and isinstance(value.get("_meta"), dict), "the body has no _meta object")
         return dict(value)
@@ -60,7 +61,7 @@ class NlwebAnswer:
             if data:
                 try:
                     found.append((name, msgspec.json.decode(data)))
-                except msgspec.DecodeError:
+                except NOT_JSON:
                     raise CheckFailed(f"the data of an event is not JSON: {data[:80]!r}") from None
         demand(found, "the stream has no event")
         return found
@@ -90,7 +91,7 @@ class Target:
         shown = f"{method} {urlsplit(url).path}?{urlsplit(url).query}\n".encode() + body
         try:
             response = await self._client.request(method, url, content=body or None, headers=named)
-        except httpx2.TransportError as exc:
+        except httpx2.RequestError as exc:
             self._wire.keep(shown, f"no answer: {exc}".encode())
             raise PeerUnavailable(url, str(exc) or type(exc).__name__) from None
         head = f"HTTP {response.status_code} {response.headers.get('content-type', '')}\n\n".encode()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sabir.agent import Agent
-from sabir.errors import Forbidden, SabirError, ShuttingDown, StoreUnavailable, TurnFailed, Unauthenticated
+from sabir.errors import Forbidden, Refused, SabirError, ShuttingDown, StoreUnavailable, Unauthenticated
 from sabir.events import Reply
 from sabir.guard import Guard, size_of
 from sabir.guard.agreements import Agreements, kept
@@ -118,7 +118,7 @@ class Exchange:
         said = ask.credentials, ask.message.tokens
         caller = sink.caller = self.guard.stranger(*said) or await self.guard.admit(*said, sink)
         if ask.hops > MAX_HOPS:
-            raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
+            raise Refused(f"the question passed {MAX_HOPS} agents; a loop is likely")
         return caller
 
     async def _authorise(self, ask: TurnRequest, caller: Caller, tokens: Tokens) -> Agent:

@@ -20,6 +20,7 @@ from sabir.card import Card, Policy
 from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules
 from sabir.message import Part, json_part
+from sabir.misfits import NOT_JSON
 from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.protocols.peer import without_credentials
 from sabir.protocols.registry import protocols
@@ -99,7 +100,7 @@ class GatewayAddress:
             raise PeerRefused(self.address, f"it answered {answer.status}", answer.status)
         try:
             return msgspec.json.decode(answer.body)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             raise PeerUnreadable(self.address, "its answer is not JSON") from None
 
 

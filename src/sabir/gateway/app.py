@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sabir.errors import Forbidden, SabirError
+from sabir.errors import Forbidden, SabirError, Unreadable
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.door import Door, GatewayServices
 from sabir.http.fallback import ANSWERS, BROKEN
@@ -101,6 +101,8 @@ class GatewayApp:
         await app(scope, receive, send)
 
     def _check_host(self, host: bytes) -> None:
+        if (self._local_only or self._configured) and (not host or b"," in host):
+            raise Unreadable("http", "Host", "one header with one host name")
         name = host.decode("latin-1").lower()
         bare = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
         if (self._local_only or self._configured) and bare not in self._names:

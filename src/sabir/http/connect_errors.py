@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 import ssl
+from typing import Final
+
+NOT_UNPACKED: Final = "its answer is not compressed as it says"
 
 
 def why_no_connection(exc: BaseException, otherwise: str = "no connection") -> str:

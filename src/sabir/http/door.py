@@ -23,6 +23,7 @@ from sabir.guard import Authenticator, Filters, Guard, Quotas, Rates, Rights, Se
 from sabir.guard.build import GuardServices
 from sabir.limits import Limits
 from sabir.message import JSON
+from sabir.misfits import choices, words_of
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
 from sabir.stores.base import Store
 from sabir.tasks import Tasks
@@ -30,7 +31,6 @@ from sabir.turn import Caller
 from sabir.uploads import Uploads
 
 from .heavy import Heavy
-from .setting_types import choices, words_of
 
 MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
 SearchGateways = Callable[..., Awaitable[list[Any]]]

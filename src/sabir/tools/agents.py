@@ -12,6 +12,7 @@ import msgspec
 from sabir.agent import Agent, reply_of
 from sabir.errors import SabirError
 from sabir.message import Message, Part, json_part
+from sabir.misfits import NOT_JSON
 from sabir.turn import Turn
 
 from .tool import Tool
@@ -119,7 +120,7 @@ def _repeats(value: Any, text: str) -> bool:
         return True  # a text-only result, wrapped in an object because structured content must be one
     try:
         return bool(msgspec.json.decode(text) == value)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return False
 
 

@@ -19,6 +19,7 @@ from sabir.card import Card
 from sabir.errors import BadInput
 from sabir.events import Delta, Event, Fault, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import misfit
 from sabir.protocols.nlip.wire import envelope
 from sabir.protocols.nlip.wire.envelope import TOOL_CALL, TOOL_RESULT
 from sabir.turn import Turn
@@ -83,7 +84,7 @@ def _call_of(part: Part, number: int, agreed: frozenset[str]) -> ToolCall:
     try:
         call = msgspec.convert(part.value, _Call)
     except msgspec.ValidationError as exc:
-        raise BadInput("nlip", f"submessages[{number}].content", f"a tool call ({exc})") from None
+        raise BadInput("nlip", *misfit(exc, _Call, f"submessages[{number}].content")) from None
     return ToolCall(
         call.tool_id,
         call.tool_name,

@@ -28,6 +28,7 @@ from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.door import Door, GatewayServices
 from sabir.http.request import credentials_of, read_json
 from sabir.http.response import refusal_headers
+from sabir.misfits import misfit
 from sabir.protocols.connect import kind_of
 from sabir.protocols.nlip.wire import json as nlip
 
@@ -201,7 +202,7 @@ async def _order(request: Request, admission: Admission, kind: type[Order]) -> O
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as exc:
-        raise BadMessage("operate", "$", str(exc)) from None
+        raise BadMessage("operate", *misfit(exc, kind)) from None
 
 
 async def _answers(peer: Any, order: AskOrder) -> AsyncIterator[bytes]:

@@ -18,6 +18,7 @@ from sabir.card import Card, Skill
 from sabir.errors import PeerError, PeerRefused, PeerUnreadable, TurnFailed
 from sabir.events import Delta, Event, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import NOT_JSON
 from sabir.tools import Tool, Toolbox, ToolCall, ToolResult
 from sabir.turn import Turn
 
@@ -199,7 +200,7 @@ class _Work:
             return Message.of(text_part(text), *self._files)
         try:
             return Message.of(json_part(msgspec.json.decode(text)), *self._files)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self._agent.card.name, "its answer is not JSON, which it was asked for") from None
 
 

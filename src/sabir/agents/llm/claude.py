@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
@@ -119,7 +120,7 @@ class _Reading:
         """The text of one event, if it has any."""
         try:
             event = msgspec.json.decode(data, type=_Event)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self._place, "its answer is not a stream of the Messages API") from None
         if event.type == "error":
             raise PeerRefused(self._place, event.error.message[:300] or "it failed")

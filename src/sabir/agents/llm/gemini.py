@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
@@ -72,7 +73,7 @@ class GeminiModel(HostedModel):
     def _chunk(self, data: bytes) -> _GeminiChunk:
         try:
             chunk = msgspec.json.decode(data, type=_GeminiChunk)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self.service.place, "its answer is not generated content") from None
         if chunk.error is not None:
             raise PeerRefused(self.service.place, chunk.error.message[:300] or "it failed")

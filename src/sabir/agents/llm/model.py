@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from sabir.errors import PeerUnreadable
 from sabir.message import Part
+from sabir.misfits import NOT_JSON
 from sabir.tools import ToolCall
 
 SECONDS: Final = 60.0  # time limit of one answer
@@ -107,5 +108,5 @@ def arguments_of(tool: str, text: str, place: str) -> dict[str, Any]:
     """
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except msgspec.DecodeError:
+    except NOT_JSON:
         raise PeerUnreadable(place, f"it called {tool} with invalid arguments") from None

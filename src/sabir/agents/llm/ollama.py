@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sabir.errors import PeerRefused, PeerUnreadable
+from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
@@ -56,7 +57,7 @@ class OllamaModel(HostedModel):
     def _line(self, text: str) -> _Line:
         try:
             line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self.service.place, "its answer is not a chat of Ollama's") from None
         if line.error:
             raise PeerRefused(self.service.place, line.error[:300])

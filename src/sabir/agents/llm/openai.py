@@ -10,6 +10,7 @@ import msgspec
 
 from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.message import Part
+from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
@@ -67,7 +68,7 @@ class OpenAIModel(HostedModel):
     def _chunk(self, data: bytes) -> _Chunk:
         try:
             chunk = msgspec.json.decode(data, type=_Chunk)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self.service.place, "its answer is not a chat completion") from None
         if chunk.error is not None:
             words = chunk.error if isinstance(chunk.error, str) else chunk.error.message

@@ -20,7 +20,9 @@ import msgspec
 
 from sabir import _version
 from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.http.connect_errors import NOT_UNPACKED
 from sabir.http.event_stream import stream_lines
+from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock, without_credentials
 
 TRIES: Final = 3
@@ -111,6 +113,8 @@ class ModelService:
                 await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
             raise PeerUnavailable(self.place, "no answer in time") from None
+        except httpx2.DecodingError:
+            raise PeerUnreadable(self.place, NOT_UNPACKED) from None
         except (httpx2.TransportError, httpx2.StreamError) as exc:
             raise PeerUnavailable(self.place, f"no connection ({type(exc).__name__})") from None
 
@@ -154,7 +158,7 @@ class ModelService:
             return PeerRefused(self.place, f"it wants a key, and {self._key_name} is not set", status)
         try:
             words = _problem_in(await self.body(response, clock))
-        except (msgspec.DecodeError, PeerUnreadable):
+        except (*NOT_JSON, PeerUnreadable):
             words = ""
         finally:
             await response.aclose()

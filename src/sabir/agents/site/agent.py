@@ -43,6 +43,7 @@ from sabir.card import Card, Skill
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import misfit
 from sabir.search import Engine, Hit, OnSite, Quote, SearchQuery, from_text, result
 from sabir.search.answers import clarify as elicit
 from sabir.search.answers import extract
@@ -132,7 +133,8 @@ class Site:
         try:
             ask = asked_in(turn.message)
         except msgspec.ValidationError as exc:
-            yield Fault(f"the part 'ask' is not right: {exc}", "invalid")
+            where, expected = misfit(exc, SiteAsk)
+            yield Fault(f"in the part 'ask' at {where}: expected {expected}", "invalid")
             return
         unknown = [mode for mode in ask.modes if mode not in MODES]
         if unknown:

@@ -18,6 +18,7 @@ from sabir.agent import Agent, reply_of
 from sabir.errors import Refused, TurnFailed
 from sabir.events import Delta, Event, Fault, Reply
 from sabir.message import Message
+from sabir.misfits import NOT_JSON
 from sabir.search import Hit, Item, Quote
 from sabir.search.answers.statements import described
 from sabir.search.query.hours import open_days
@@ -184,7 +185,7 @@ def _json(said: str, kind: type[T]) -> T:
     found = re.search(r"\[.*\]", said, re.DOTALL)
     try:
         return msgspec.json.decode(found.group() if found else said, type=kind)
-    except msgspec.DecodeError as exc:
+    except NOT_JSON as exc:
         raise TurnFailed(f"the model did not answer as asked: {exc}") from exc
 
 

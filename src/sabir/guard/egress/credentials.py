@@ -18,6 +18,7 @@ import msgspec
 
 from sabir.errors import ConfigError, Forbidden, PeerRefused, PeerUnreadable
 from sabir.guard.identity.issuer import SubjectTokens
+from sabir.misfits import NOT_JSON
 from sabir.turn import Caller
 
 from .addresses import GuardedClient
@@ -134,7 +135,7 @@ class OutgoingCredentials:
         answer = await self._fetcher.send("POST", service.token_url, headers=headers, body=body, max_bytes=64 * 1024)
         try:
             said: Any = msgspec.json.decode(answer.body)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             said = None
         if answer.status != 200:
             error = said.get("error") if isinstance(said, dict) else None

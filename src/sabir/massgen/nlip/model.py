@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 
 import msgspec
 
+from sabir.misfits import NOT_JSON
+
 _PLAIN = (str, int, float, bool, dict, list)
 
 
@@ -75,7 +77,7 @@ class MassgenModel(msgspec.Struct, kw_only=True):
         """The same from JSON text; raises as ``model_validate`` does."""
         try:
             value = msgspec.json.decode(text)
-        except msgspec.DecodeError as exc:
+        except NOT_JSON as exc:
             raise ValueError(f"{cls.__name__}: {_lowered(str(exc))}") from None
         return cls.model_validate(value)
 

@@ -24,6 +24,7 @@ from sabir.guard.seal import Seal
 from sabir.http.door import typed
 from sabir.ids import new_id
 from sabir.message import Message
+from sabir.misfits import NOT_JSON
 from sabir.protocols.nlip.wire.envelope import check_format
 from sabir.stores.base import Store
 from sabir.tools.router import BUILTIN, CONFIRMED, NO_CALLS, TOOL_RETRIES, protocol_of, value_of
@@ -389,7 +390,7 @@ def _arguments(given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)
-        except msgspec.DecodeError:
+        except NOT_JSON:
             return {}
     return given if isinstance(given, dict) else {}
 

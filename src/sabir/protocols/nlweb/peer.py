@@ -19,11 +19,12 @@ import msgspec
 from sabir.errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, Unavailable
 from sabir.events import Event, Fault, Progress, Reply
 from sabir.http.client import http_client
-from sabir.http.connect_errors import why_no_connection
+from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
 from sabir.message import Message
+from sabir.misfits import NOT_JSON
 from sabir.protocols.nlip.wire.json import question_message
 from sabir.protocols.peer import Call, Clock, Peer, PeerOptionNames, PeerOptions, choose, origin_of
 
@@ -227,6 +228,8 @@ class NlwebPeer(Peer):
                 await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
             raise PeerUnavailable(self.address, "no answer in time") from None
+        except httpx2.DecodingError:
+            raise PeerUnreadable(self.address, NOT_UNPACKED) from None
         except (httpx2.TransportError, httpx2.StreamError) as exc:
             words = why_no_connection(exc, f"no connection ({type(exc).__name__})")
             raise PeerUnavailable(self.address, words) from None
@@ -255,7 +258,7 @@ class NlwebPeer(Peer):
         except (PeerUnreadable, httpx2.HTTPError):
             body = b""
         reader = ResponseReader()
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(*NOT_JSON):
             if _kind(response) == "text/event-stream":
                 for name, data in events_in(body):
                     list(reader.feed(data, name))
@@ -269,7 +272,7 @@ class NlwebPeer(Peer):
     async def _json(self, response: httpx2.Response, clock: Clock) -> Any:
         try:
             return msgspec.json.decode(await self._body(response, clock))
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             raise PeerUnreadable(self.address, f"its answer ({_kind(response)}) is not JSON") from None
 
     async def _body(self, response: httpx2.Response, clock: Clock) -> bytes:
@@ -298,7 +301,7 @@ class NlwebPeer(Peer):
             size += len(event.data)
             if size > self._max_bytes:
                 raise PeerUnreadable(self.address, f"its answer is larger than {self._max_bytes} bytes")
-            with suppress(msgspec.DecodeError):
+            with suppress(*NOT_JSON):
                 yield event.name, msgspec.json.decode(event.data)
 
     def _show(self, direction: Any, data: bytes) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sabir.errors import ConfigError, MissingExtra, PeerUnreadable
+from sabir.misfits import NOT_JSON
 
 from .int8 import is_fast_here, multiplying_in_int8
 
@@ -193,7 +194,7 @@ class Endpoint:
         body = msgspec.json.encode({"model": self._model, "input": [text or " " for text in texts]})
         try:
             answer = msgspec.json.decode(await self._post(self.url, body, headers), type=_Answer)
-        except msgspec.DecodeError as exc:
+        except NOT_JSON as exc:
             raise PeerUnreadable(self.url, f"not an embeddings answer: {exc}") from exc
         if len(answer.data) != len(texts):
             raise PeerUnreadable(self.url, f"expected {len(texts)} vectors, got {len(answer.data)}")

@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from sabir.errors import MissingExtra
+from sabir.misfits import NOT_JSON
 from sabir.search.items.item import JSON, Item, Problem
 from sabir.search.items.schema_org import SUPPORTING, items
 
@@ -72,7 +73,7 @@ def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> It
         at = f"{place}#ld+json[{number}]"
         try:
             data = msgspec.json.decode(_repaired(script.text()))
-        except msgspec.DecodeError as exc:
+        except NOT_JSON as exc:
             yield Problem(at, f"not JSON: {exc}")
             continue
         for item in items(data, place=at, **where):

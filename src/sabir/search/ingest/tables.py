@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from sabir.misfits import NOT_JSON
 from sabir.search.items.item import JSON, Item, Problem
 from sabir.search.items.schema_org import items
 
@@ -29,7 +30,7 @@ def json_items(text: str, *, site: str, url: str, source: str, place: str) -> It
     """One JSON document."""
     try:
         data = msgspec.json.decode(text)
-    except msgspec.DecodeError as exc:
+    except NOT_JSON as exc:
         yield Problem(place, f"not JSON: {exc}")
         return
     if is_shopify(data):

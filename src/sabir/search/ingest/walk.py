@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit, urlunspl
 
 import msgspec
 
+from sabir.misfits import NOT_JSON
 from sabir.search.items.item import Problem
 
 from .crawl import Links, Scope, links
@@ -229,7 +230,7 @@ def _next_page(document: Document) -> tuple[str, ...]:
     """The next page of a shop's products or of a JSON Feed."""
     try:
         data = msgspec.json.decode(document.body)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return ()
     if is_json_feed(data):
         following = data.get("next_url")

@@ -21,6 +21,7 @@ from sabir.http.disconnect import disconnected
 from sabir.http.request import hops_of, read_json, trace_of
 from sabir.http.response import COMMENT, JSON, KEEP_ALIVE, send_events, send_json, start_events
 from sabir.protocols.a2a.wire import content as wire
+from sabir.protocols.a2a.wire.misfits import find_misfit
 from sabir.protocols.a2a.wire.values import value_to
 
 _TYPES: Final = ("", "application/json", "application/a2a+json")
@@ -33,7 +34,6 @@ _INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _BAD: Final = "type.googleapis.com/google.rpc.BadRequest"
 _DOMAIN: Final = "a2a-protocol.org"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
-_FIELD: Final = re.compile(r"Failed to parse (\w+) field")
 
 
 P = TypeVar("P", bound=Proto)
@@ -75,6 +75,7 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
     """
     if not isinstance(value, dict):
         raise BadMessage(wire.PROTOCOL, where, "an object")
+    given = value
     contents: dict[int, tuple[str, Any]] = {}
     if kind is pb.SendMessageRequest:
         _check_files(value, where)
@@ -88,10 +89,8 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
             else:
                 part.data.CopyFrom(value_to(content))
         return made
-    except (ParseError, TypeError, ValueError, AttributeError, RecursionError) as exc:
-        # Its text quotes the input and names Python types; the sender only needs the path.
-        steps = "".join(f".{name}" for name in _FIELD.findall(str(exc)))
-        raise BadMessage(wire.PROTOCOL, f"{where}{steps}", f"a value as A2A defines it in {kind.__name__}") from None
+    except (ParseError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
+        raise BadMessage(wire.PROTOCOL, *find_misfit(given, kind, where)) from None
 
 
 def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, tuple[str, Any]]]:
@@ -134,7 +133,7 @@ def _check_files(value: dict[str, Any], where: str) -> None:
 
 def is_base64(text: str) -> bool:
     """Whether a text is base64, in either alphabet, padded or not."""
-    return _BASE64.fullmatch(text) is not None
+    return _BASE64.fullmatch(text) is not None and len(text.rstrip("=")) % 4 != 1
 
 
 # -- out ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from google.protobuf.json_format import MessageToDict, ParseError
 
 from sabir.errors import BadMessage, BadMethod
 from sabir.protocols.a2a.wire import content as wire
+from sabir.protocols.a2a.wire.misfits import unfit_value
 
 from .http import is_base64, parsed
 
@@ -61,8 +62,10 @@ def check_old_message(asked: Any) -> None:
             raise BadMessage(wire.PROTOCOL, f"$.params.message.parts[{index}].file.bytes", "base64 text")
     try:
         conversions.to_core_send_message_request(asked)
-    except (ParseError, ValueError, KeyError, TypeError, AttributeError):
-        raise BadMessage(wire.PROTOCOL, "$.params.message", "a message as A2A 0.3 defines it") from None
+    except (ParseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        found = unfit_value(asked.params.model_dump(by_alias=True), "$.params")
+        where, expected = found or ("$.params.message", "a message as A2A 0.3 defines it")
+        raise BadMessage(wire.PROTOCOL, where, expected) from None
 
 
 def _message(kind: type[Any]) -> Asked:
@@ -143,10 +146,11 @@ def matched_old(method: str, rest: str) -> OldPath:
     allowed: list[str] = []
     for path in OLD_PATHS:
         match = path.pattern.fullmatch(rest)
-        if match is not None and path.method == method:
+        reads = ("GET", "HEAD") if path.method == "GET" and not path.streams else (path.method,)
+        if match is not None and method in reads:
             return replace(path, named=match.groupdict())
         if match is not None:
-            allowed.append(path.method)
+            allowed.extend(reads)
     if allowed:
         raise BadMethod(wire.PROTOCOL, "method", ", ".join(allowed))
     raise MethodNotFoundError("not found")

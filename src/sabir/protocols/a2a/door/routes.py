@@ -33,6 +33,7 @@ from sabir.http.admission import Admission
 from sabir.http.door import Door, DoorContext, typed
 from sabir.http.request import credentials_of, headers_of
 from sabir.http.response import refusal_headers
+from sabir.misfits import pydantic_misfit
 from sabir.protocols.a2a.peer.peer import A2aPeer
 from sabir.protocols.a2a.wire import content as wire
 from sabir.turn import ANONYMOUS
@@ -224,7 +225,7 @@ class A2aDoor(Door):
     ) -> None:
         try:
             if scope["method"] not in ("GET", "HEAD"):
-                raise BadMethod(wire.PROTOCOL, "method", "GET")
+                raise BadMethod(wire.PROTOCOL, "method", "GET, HEAD")
             if rest == ".well-known/jwks.json":
                 return await respond(send, self.keys.public())
             if rest not in _CARDS:
@@ -410,7 +411,7 @@ def _envelope(request: Any) -> tuple[str, Any]:
         InvalidRequestError: it is not a JSON-RPC request.
     """
     if not isinstance(request, dict):
-        raise InvalidRequestError("expected one JSON-RPC request; batches are not part of A2A")
+        raise InvalidRequestError("at $: expected one JSON-RPC request; batches are not part of A2A")
     if request.get("jsonrpc") != "2.0":
         raise InvalidRequestError('at $.jsonrpc: expected "2.0"')
     method = request.get("method")
@@ -426,9 +427,9 @@ def _old(request: Any, operation: Operation) -> Any:
     try:
         asked = operation.kind.model_validate(request)
     except ValidationError as exc:
-        steps = exc.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:8])
-        raise BadMessage(wire.PROTOCOL, f"${where}", "a value as A2A 0.3 defines it") from None
+        raise BadMessage(
+            wire.PROTOCOL, *pydantic_misfit(exc.errors(include_url=False, include_input=False), request)
+        ) from None
     if operation.kind in (old.SendMessageRequest, old.SendStreamingMessageRequest):
         check_old_message(asked)
     return asked
@@ -444,10 +445,11 @@ def _matched(method: str, rest: str) -> tuple[str, dict[str, str]]:
     allowed: list[str] = []
     for taken, pattern, operation in PATHS:
         match = pattern.fullmatch(rest)
-        if match is not None and taken == method:
+        reads = ("GET", "HEAD") if taken == "GET" and operation != "SubscribeToTask" else (taken,)
+        if match is not None and method in reads:
             return operation, match.groupdict()
         if match is not None:
-            allowed.append(taken)
+            allowed.extend(reads)
     if allowed:
         raise BadMethod(wire.PROTOCOL, "method", ", ".join(allowed))
     raise MethodNotFoundError("not found")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import ExitStack, aclosing, suppress
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
@@ -84,6 +84,9 @@ class _Going:
     @property
     def is_open(self) -> bool:
         return self.first is not None and not self.first.done()
+
+
+T = TypeVar("T")
 
 
 class _Whole(Clock):
@@ -315,16 +318,24 @@ class A2aPeer(Peer):
         with translate_errors(self.address):
             if going is not None:
                 going.stream, going.first = stream, asyncio.ensure_future(anext_or_none(stream))
-                first = await asyncio.shield(going.first)
+                first = await self._in_time(asyncio.shield(going.first))
                 if first is None:
                     return
                 for event in self._read(first, reader):
                     yield event
-            async for response in stream:
+            while (response := await self._in_time(anext_or_none(stream))) is not None:
                 for event in self._read(response, reader):
                     yield event
                 if reader.ended or reader.asks:
                     return
+
+    async def _in_time(self, coming: Awaitable[T]) -> T:
+        """What comes next; signs of life that say nothing do not make it come later."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await coming
+        except TimeoutError:
+            raise PeerUnavailable(self.address, "no answer in time") from None
 
     def _read(self, response: pb.StreamResponse, reader: TaskReader) -> list[Event]:
         try:
@@ -410,8 +421,10 @@ class A2aPeer(Peer):
         for _ in range(2):
             try:
                 with translate_errors(self.address):
-                    return await resolver.get_agent_card(
-                        http_kwargs={"headers": headers, "timeout": clock.left}, signature_verifier=self._verifier
+                    return await self._in_time(
+                        resolver.get_agent_card(
+                            http_kwargs={"headers": headers, "timeout": clock.left}, signature_verifier=self._verifier
+                        )
                     )
             except SignatureVerificationError:
                 raise PeerUnreadable(self.address, "its card is not signed by a key we know") from None

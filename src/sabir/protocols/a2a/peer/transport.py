@@ -85,7 +85,7 @@ def translate_errors(address: str) -> Iterator[None]:
     """Raise what the SDK raises as peer errors; its texts are cut short and made printable."""
     try:
         yield
-    except (A2AError, httpx.HTTPError, ParseError, ValueError) as exc:
+    except (A2AError, httpx.HTTPError, ParseError, ValueError, RecursionError) as exc:
         raise _peer_error(address, exc) from None
 
 

@@ -17,6 +17,7 @@ from a2a.types import a2a_pb2 as pb
 from sabir.errors import BadMessage, TooLarge
 from sabir.limits import LIMITS, Limits, check_shape
 from sabir.message import ERROR, FORMATS, Message, Part, media_of
+from sabir.misfits import NOT_JSON
 from sabir.protocols.nlip.wire.rules import check_content
 
 from .values import EXACT, plain, struct_to, value_from, value_to
@@ -223,7 +224,7 @@ def _text_from(part: pb.Part) -> Part:
 def _json_or_text(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return text
 
 

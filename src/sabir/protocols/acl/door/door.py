@@ -343,8 +343,8 @@ class Acl(Door):
                 parameters = given.get("parameters") if isinstance(given, dict) else None
                 found = await self.yellow_pages.do(action, parameters if isinstance(parameters, dict) else {}, caller)
                 return await respond(limited, 200, found)
-            if scope["method"] != "GET":
-                raise BadMethod(PROTOCOL, "method", "GET, POST")
+            if scope["method"] not in ("GET", "HEAD"):
+                raise BadMethod(PROTOCOL, "method", "GET, HEAD, POST")
             asked = parse_qs(scope["query_string"].decode("latin-1"))
             found = await self.yellow_pages.do("search", _search_of(asked), caller)
             await respond(limited, 200, found)
@@ -357,7 +357,7 @@ class Acl(Door):
         limited = admission.with_rate_limit_headers(send)
         try:
             if scope["method"] not in ("GET", "HEAD"):
-                raise BadMethod(PROTOCOL, "method", "GET")
+                raise BadMethod(PROTOCOL, "method", "GET, HEAD")
             caller = await admission.authenticate_and_charge()
             self.services.rights.check_any(caller, self.services.agents, DOOR)
             base = self.services.public_url

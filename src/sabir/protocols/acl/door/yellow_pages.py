@@ -17,6 +17,7 @@ from sabir.card import Card, Skill
 from sabir.cluster.directory import Directory, Entry, Template
 from sabir.dialogues.service import CALLER, Dialogues, answer_to, dialogue_of, topic_of
 from sabir.errors import BadMessage, Conflict, NotFound, SabirError, StoreUnavailable, Unavailable
+from sabir.misfits import misfit
 from sabir.protocols.acl.door.context import AclContext
 from sabir.protocols.acl.wire.acts import PROTOCOL
 from sabir.protocols.acl.wire.content import capabilities_of, payload_for
@@ -230,5 +231,4 @@ def _converted(given: dict[str, Any], kind: Any, where: str) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as exc:
-        said, _, path = str(exc).partition(" - at `$")
-        raise BadMessage(PROTOCOL, where + path.rstrip("`"), f"other parameters ({said})") from None
+        raise BadMessage(PROTOCOL, *misfit(exc, kind, where)) from None

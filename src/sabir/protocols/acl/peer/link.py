@@ -13,10 +13,11 @@ import msgspec
 
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.client import http_client
-from sabir.http.connect_errors import why_no_connection
+from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
+from sabir.misfits import NOT_JSON
 from sabir.protocols.acl.wire.envelope import Envelope, encode
 from sabir.protocols.options import PeerOptions
 from sabir.protocols.peer import Identity, OnWire, choose, origin_of, without_credentials
@@ -96,7 +97,7 @@ class Link:
             response = await self._send("GET", f"{self.base}/inbox/{agent}", b"", headers, _SILENT)
             try:
                 if not response.is_success:
-                    raise self._refusal(response.status_code, await response.aread())
+                    raise self._refusal(response.status_code, await self._content(response))
                 events = read_events(
                     response, self.address, MAX_BYTES, on_line=lambda line: self._show("received", line)
                 )
@@ -104,8 +105,18 @@ class Link:
                     yield int(event.id) if event.id.isdigit() else 0, event.data.encode()
             finally:
                 await response.aclose()
+        except httpx2.DecodingError:
+            raise PeerUnreadable(self.address, NOT_UNPACKED) from None
         except (httpx2.TransportError, httpx2.StreamError, TimeoutError) as exc:
             raise PeerUnavailable(self.address, why_no_connection(exc, "the stream was lost")) from None
+
+    async def _content(self, response: httpx2.Response) -> bytes:
+        content = bytearray()
+        async for piece in response.aiter_bytes():
+            content += piece
+            if len(content) > MAX_BYTES:
+                raise PeerUnreadable(self.address, f"its answer is larger than {MAX_BYTES} bytes")
+        return bytes(content)
 
     async def _json(
         self, method: str, url: str, body: bytes, seconds: float, more: Mapping[str, str] | None = None
@@ -114,11 +125,13 @@ class Link:
             async with asyncio.timeout(seconds):
                 response = await self._send(method, url, body, {"accept": "application/json", **(more or {})}, seconds)
                 try:
-                    content = await response.aread()
+                    content = await self._content(response)
                 finally:
                     await response.aclose()
         except (TimeoutError, httpx2.TimeoutException):
             raise PeerUnavailable(self.address, "no answer in time") from None
+        except httpx2.DecodingError:
+            raise PeerUnreadable(self.address, NOT_UNPACKED) from None
         except (httpx2.TransportError, httpx2.StreamError) as exc:
             words = why_no_connection(exc, f"no connection ({type(exc).__name__})")
             raise PeerUnavailable(self.address, words) from None
@@ -127,7 +140,7 @@ class Link:
             raise self._refusal(response.status_code, content)
         try:
             return msgspec.json.decode(content, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except NOT_JSON:
             raise PeerUnreadable(self.address, "its answer is not JSON") from None
 
     async def _send(
@@ -173,7 +186,7 @@ def _reason(content: bytes) -> tuple[str, str]:
     """The code and text of a FAILURE, TASK_REJECT or NOT_UNDERSTOOD."""
     try:
         value = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return "", ""
     payload = value.get("payload") if isinstance(value, dict) else None
     if not isinstance(payload, dict):

@@ -95,7 +95,11 @@ class AclPeer(Peer):
 
     async def talk(self, message: Message, call: Call) -> AsyncGenerator[Event, None]:
         clock = Clock(call.seconds)
-        conversation = await self._said(message, call)
+        try:
+            async with asyncio.timeout(clock.left):
+                conversation = await self._said(message, call)
+        except TimeoutError:
+            raise PeerUnavailable(self.address, "no answer in time") from None
         ended = False
         try:
             while not ended:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.errors import BadMessage
+from sabir.misfits import misfit
 
 from . import payloads as p
 from .payloads import Payload
@@ -80,21 +81,8 @@ def read_payload(performative: str, payload: Mapping[str, Any], language: str = 
     return read
 
 
-_MISSING: Final = "Object missing required field `"
-
-
 def _convert(given: Mapping[str, Any], kind: type[Payload], where: str) -> Payload:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as exc:
-        said, _, path = str(exc).partition(" - at `$")
-        path = path.rstrip("`")
-        if said.startswith(_MISSING):
-            missing = said.removeprefix(_MISSING).rstrip("`")
-            raise BadMessage(PROTOCOL, f"{where}{path}.{missing}", "a value, which is required") from None
-        raise BadMessage(PROTOCOL, f"{where}{path}", _expected(said)) from None
-
-
-def _expected(said: str) -> str:
-    """msgspec's text after our own ``expected``."""
-    return said.removeprefix("Expected ").rstrip(".") if said.startswith("Expected ") else f"a valid value ({said})"
+        raise BadMessage(PROTOCOL, *misfit(exc, kind, where)) from None

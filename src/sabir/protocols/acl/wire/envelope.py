@@ -128,6 +128,8 @@ def json_of(body: bytes | str) -> JSON:
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     try:
         return msgspec.json.decode(data)
+    except UnicodeDecodeError:
+        raise Unreadable(PROTOCOL, "$", "UTF-8") from None
     except msgspec.DecodeError as exc:
         found = re.search(r"\(byte (\d+)\)", str(exc))
         at = int(found.group(1)) if found else len(data)

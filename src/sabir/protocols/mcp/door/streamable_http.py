@@ -38,7 +38,6 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import (
     DEFAULT_NEGOTIATED_VERSION,
     HEADER_MISMATCH,
-    ErrorData,
     InitializeRequestParams,
     RequestId,
 )
@@ -53,6 +52,7 @@ from sabir.http.disconnect import DisconnectWatcher, disconnected
 from sabir.http.door import DoorContext
 from sabir.http.request import EVENTS, accept_of, credentials_of, hops_of, read_json
 from sabir.http.response import COMMENT, KEEP_ALIVE, send_events
+from sabir.misfits import pydantic_misfit
 from sabir.protocols.mcp.wire import content as wire
 from sabir.turn import Caller
 
@@ -165,11 +165,11 @@ class StreamableHttpApp:
         request_id = body.get("id")
         if "id" not in body:
             if not isinstance(body.get("method"), str):
-                raise _not_one_message()
+                raise _misplaced(body)
             rejection = unsupported_protocol_version_rejection(headers.get(_VERSION, ""))
             return await (answer.whole(202) if rejection is None else _reject(answer, rejection, None))
         if not _is_request(body):
-            raise _not_one_message()
+            raise _misplaced(body)
         answer.streams = _streams(headers)
         doubled = find_duplicated_routing_header((n.decode("latin-1"), "") for n, _ in scope["headers"])
         if doubled is not None:
@@ -228,7 +228,7 @@ class StreamableHttpApp:
         runner = _kernel(server, connection, context, headers)
         if "id" in body:
             if not _is_request(body):
-                raise _not_one_message()
+                raise _misplaced(body)
             return await self._run(runner, context, body, receive, answer, {})
         return await self._notified(runner, context, body, answer)
 
@@ -237,7 +237,7 @@ class StreamableHttpApp:
     ) -> None:
         method, params = body.get("method"), body.get("params")
         if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
-            raise _not_one_message()
+            raise _misplaced(body)
         if method == "notifications/cancelled" and context.session is not None:
             running = context.session.running.get(str((params or {}).get("requestId")))
             if running is not None and running[0] is not None:
@@ -344,7 +344,7 @@ class StreamableHttpApp:
             if context.refused is not None:
                 await answer.refuse(context.refused, request_id)
             else:
-                error = _error_data(exc)
+                error = _error_data(exc, params)
                 if error["code"] in _INVALID and context.admission is not None:
                     context.admission.charge()
                 message = {"jsonrpc": "2.0", "id": request_id, "error": error}
@@ -447,6 +447,17 @@ def _not_one_message() -> SabirError:
     return BadMessage("mcp", "$", "one JSON-RPC request or notification")
 
 
+def _misplaced(body: Mapping[str, Any]) -> SabirError:
+    """What is wrong with an object that is no request and no notification."""
+    if not isinstance(body.get("method"), str):
+        return BadMessage("mcp", "$.method", "the name of a method")
+    if not isinstance(body.get("params", {}), dict | None):
+        return BadMessage("mcp", "$.params", "an object")
+    if body.get("jsonrpc") != "2.0":
+        return BadMessage("mcp", "$.jsonrpc", '"2.0"')
+    return BadMessage("mcp", "$.id", "a string or a whole number")
+
+
 def _is_request(body: Mapping[str, Any]) -> bool:
     request_id, params = body.get("id"), body.get("params")
     return (
@@ -476,11 +487,12 @@ async def _reject(answer: McpResponse, exc: InboundLadderRejection, request_id: 
     await answer.last({"jsonrpc": "2.0", "id": request_id, "error": error}, ERROR_CODE_HTTP_STATUS.get(exc.code, 400))
 
 
-def _error_data(exc: MCPError | ValidationError) -> dict[str, Any]:
-    """A handler's failure; validation messages are not passed on, because they quote the input."""
-    data = (
-        exc.error
-        if isinstance(exc, MCPError)
-        else ErrorData(code=wire.INVALID_PARAMS, message="the parameters are not those of this method")
-    )
-    return data.model_dump(mode="json", exclude_none=True)
+def _error_data(exc: MCPError | ValidationError, params: object) -> dict[str, Any]:
+    """A handler's failure, or which parameter is not one of the method."""
+    if isinstance(exc, MCPError):
+        return exc.error.model_dump(mode="json", exclude_none=True)
+    problems = exc.errors(include_url=False, include_input=False)
+    is_whole = any(problem["loc"][:1] == ("params",) for problem in problems)
+    given, start = ({"params": params} if params is not None else {}, "$") if is_whole else (params or {}, "$.params")
+    where, expected = pydantic_misfit(problems, given, start)
+    return {"code": wire.INVALID_PARAMS, "message": str(BadMessage("mcp", where, expected))}

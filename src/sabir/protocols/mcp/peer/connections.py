@@ -118,6 +118,7 @@ class Place:
     limit: int = MAX_MESSAGE  # bytes of one message of the server
     sse: bool = False  # whether to use HTTP+SSE, the transport of 2024-11-05
     roots: bool = True  # whether our caller is asked for its directories, if the server wants to know them
+    seconds: float = CONNECT_SECONDS  # to connect
 
 
 class Pool:
@@ -332,14 +333,16 @@ def given_by(ask: AskBack | None) -> Answer:
     return lambda method, params: answered(method, params, ask)
 
 
-async def until_open(opened: asyncio.Future[None], close: Callable[[], Awaitable[None]], name: str) -> None:
+async def until_open(
+    opened: asyncio.Future[None], close: Callable[[], Awaitable[None]], name: str, seconds: float = CONNECT_SECONDS
+) -> None:
     """Wait for a connection that its own task opens; if nobody will use it, it is closed again.
 
     Raises:
         PeerUnavailable: not in time.
     """
     try:
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(seconds):
             await asyncio.shield(opened)
     except TimeoutError:
         await close()
@@ -371,7 +374,7 @@ class McpConnection:
         PeerRefused: it requires authentication, or rejects us.
         """
         self._holding = asyncio.create_task(self._hold())
-        await until_open(self._opened, self.close, self.pool.place.address)
+        await until_open(self._opened, self.close, self.pool.place.address, self.pool.place.seconds)
 
     async def _hold(self) -> None:
         with self._scope:

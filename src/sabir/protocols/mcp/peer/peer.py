@@ -44,7 +44,18 @@ from sabir.protocols.peer import Call, Clock, Peer, PeerOptionNames, PeerOptions
 from sabir.turn import ANONYMOUS, Caller, Permit, Turn
 
 from .channel import RawChannel
-from .connections import STDIO, AskBack, ConnectionKind, McpConnection, OnEvent, Place, Pool, Program, given_by
+from .connections import (
+    CONNECT_SECONDS,
+    STDIO,
+    AskBack,
+    ConnectionKind,
+    McpConnection,
+    OnEvent,
+    Place,
+    Pool,
+    Program,
+    given_by,
+)
 from .limits import MAX_MESSAGE
 from .listing import listed
 from .stdio import LAST_WORDS
@@ -153,6 +164,7 @@ class McpPeer(Peer):
             max_message,
             self.uses_sse,
             roots,
+            min(self.seconds, CONNECT_SECONDS),
         )
         self._pools: OrderedDict[PoolKey, Pool] = OrderedDict()
         self._older: set[str] = set()  # tools that need a version in which they can ask at once

@@ -18,6 +18,7 @@ from sabir import errors
 from sabir.card import Skill
 from sabir.errors import BadMessage, SabirError
 from sabir.message import Message, Part, json_part, text_part, token_part, uri_part
+from sabir.misfits import NOT_JSON
 
 PROTOCOL: Final = "mcp"
 Json = dict[str, Any]
@@ -242,7 +243,7 @@ def _text_part(text: str, said: Mapping[str, Any], label: str | None) -> Part:
     if format_ == "structured" and subformat == "json":
         try:
             return Part(format_, subformat, msgspec.json.decode(text), label)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             return Part(format_, subformat, text, label)
     return Part(format_, subformat, text, label)
 

@@ -16,6 +16,7 @@ import msgspec
 from sabir.errors import BadMessage, Forbidden
 from sabir.events import Field, Question, field_kind
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import NOT_JSON
 
 from .content import PROTOCOL, Json, block_of, part_of
 
@@ -316,7 +317,7 @@ def _values(question: Question, answer: Message) -> Json | None:
         return {name: _typed(text, shape)}
     try:
         given = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return None
     return given if isinstance(given, dict) else None
 

@@ -278,7 +278,7 @@ class NlipHttp(Door):
         caller = await admission.authenticate_and_charge()
         answer.line = EventSink(answer.event)
         match scope["method"]:
-            case "GET":
+            case "GET" | "HEAD":
                 answer.applied = options.prefer.applied
                 task = await tasks.wait(task_id, caller, min(options.prefer.wait or 0.0, 60.0))
             case "DELETE":
@@ -287,7 +287,7 @@ class NlipHttp(Door):
                 message = answer.asked = await self._read(receive, headers_of(scope), options, answer)
                 task = await tasks.answer(task_id, caller, message)
             case _:
-                raise BadMethod("nlip", "method", "GET, POST, DELETE")
+                raise BadMethod("nlip", "method", "GET, HEAD, POST, DELETE")
         await answer.task(task, self.services.public_url)
 
 

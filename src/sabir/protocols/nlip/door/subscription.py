@@ -24,6 +24,7 @@ from sabir.errors import BadMessage, NotFound, Unauthenticated
 from sabir.exchange.request import EventSink
 from sabir.guard import Credentials
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import misfit
 from sabir.protocols.nlip.door.context import NlipContext
 from sabir.stores.base import ENDED
 from sabir.turn import Caller
@@ -65,7 +66,7 @@ class Subscription:
         try:
             content = msgspec.convert(part.value, SubscribeContent)
         except msgspec.ValidationError as exc:
-            raise BadMessage("nlip", LABEL, f"topic, and perhaps since and seconds ({exc})") from None
+            raise BadMessage("nlip", *misfit(exc, SubscribeContent, LABEL)) from None
         return cls(services, message, content)
 
     async def notifications(self, credentials: Credentials) -> AsyncGenerator[Message, None]:

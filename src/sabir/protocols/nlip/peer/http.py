@@ -25,7 +25,7 @@ import httpx2
 from sabir.errors import BadInput, ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Event, Reply
 from sabir.http.client import http_client
-from sabir.http.connect_errors import why_no_connection
+from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
 from sabir.http.error_body import is_nlip, reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
@@ -218,6 +218,8 @@ class NlipHttpPeer(NlipPeer):
                 return
             except (TimeoutError, httpx2.TimeoutException):
                 raise PeerUnavailable(self.address, "it did not finish its answer in time") from None
+            except httpx2.DecodingError:
+                raise PeerUnreadable(self.address, NOT_UNPACKED) from None
             except (httpx2.TransportError, httpx2.StreamError) as exc:
                 raise PeerUnavailable(self.address, f"the connection broke ({type(exc).__name__})") from None
             finally:

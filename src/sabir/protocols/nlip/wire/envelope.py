@@ -18,6 +18,7 @@ from msgspec import Meta
 from sabir.errors import BadMessage, MissingExtra, TooLarge, UnknownVersion, Unreadable
 from sabir.limits import LIMITS, Limits, check_cost
 from sabir.message import ERROR, Message, Part, json_part, text_part, token_kind, token_part
+from sabir.misfits import misfit
 
 from . import json as nlip
 from .rules import PROTOCOL, check_value, message_from, plain, unbase64
@@ -167,8 +168,7 @@ def message_of(value: Any, *, limits: Limits = LIMITS) -> Message:
     try:
         envelope = msgspec.convert(value, NestedMessage)
     except msgspec.ValidationError as exc:
-        words, _, place = str(exc).partition(" - at `$")
-        raise BadMessage(PROTOCOL, f"${place.rstrip('`')}", _expected(words)) from None
+        raise BadMessage(PROTOCOL, *misfit(exc, NestedMessage)) from None
     content = _checked_content(envelope, limits)
     facts = _facts_of(envelope)
     first, more = _first_parts(content, facts, envelope.control.message_type)
@@ -184,10 +184,6 @@ def message_of(value: Any, *, limits: Limits = LIMITS) -> Message:
         if isinstance(value.get(name), str | int):
             spelled[name] = value[name]
     return message_from(spelled, limits=limits)
-
-
-def _expected(words: str) -> str:
-    return words.removeprefix("Expected ").replace("Object missing required field", "the field")
 
 
 def check_format(schema_version: str, encoding: str, compression: str | None) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from sabir import errors
-from sabir.errors import PolicyRequired, SabirError, TooLarge, Unauthenticated, Unreadable
+from sabir.errors import BadMessage, PolicyRequired, SabirError, TooLarge, Unauthenticated, Unreadable
 from sabir.events import Delta, Event, Field, Progress, Question, Reply, field_kind
 from sabir.limits import LIMITS, Limits, check_cost, depth_of
 from sabir.message import CONTROL, STRUCTURED, Message, Part, json_part
@@ -245,7 +246,8 @@ def _content_as_is(part: Part | Message, limits: Limits) -> Any:
             return content if subformat == "json" else None
         return content if type(content) is str and subformat in _PLAIN_KINDS else None
     if format_ == "binary" and type(content) is str and "/" in subformat and subformat not in STRUCTURED:
-        return check_content(format_, subformat, content, "$.content", limits=limits)[1]
+        with suppress(BadMessage):  # the slow way says which part it is
+            return check_content(format_, subformat, content, "$.content", limits=limits)[1]
     return None
 
 

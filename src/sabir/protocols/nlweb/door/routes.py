@@ -122,7 +122,7 @@ class Nlweb(Door):
         return [
             Route("/ask/{agent}", _NlwebApp(self.ask)),
             Route("/await/{token}", _NlwebApp(self.check_in)),
-            Route("/openapi.json", _NlwebApp(self.openapi)),
+            Route("/openapi.json", _NlwebApp(self.openapi), methods=["GET"]),
         ]
 
     def addresses(self) -> Sequence[tuple[str, str]]:
@@ -305,9 +305,9 @@ class Nlweb(Door):
                 raise BadMethod(PROTOCOL, "method", "POST")
             request = await_of(await read_json(scope, receive, admission, PROTOCOL, types=None))
             return request.promise_token, request.action, request.meta
-        if method not in ("GET", "DELETE"):
-            raise BadMethod(PROTOCOL, "method", "GET, DELETE")
-        return token, "checkin" if method == "GET" else "cancel", Meta()
+        if method not in ("GET", "HEAD", "DELETE"):
+            raise BadMethod(PROTOCOL, "method", "GET, HEAD, DELETE")
+        return token, "cancel" if method == "DELETE" else "checkin", Meta()
 
     async def _respond(self, outlet: NlwebResponse, response: Response) -> None:
         headers = promise_headers(response.promise) if isinstance(response, PromiseResponse) else ()
@@ -319,8 +319,8 @@ class Nlweb(Door):
         admission = self._admission(scope, NO_AGENT)
         outlet = NlwebResponse(send, admission)
         try:
-            if scope["method"] not in ("GET", "POST"):
-                raise BadMethod(PROTOCOL, "method", "GET, POST")
+            if scope["method"] not in ("GET", "HEAD", "POST"):
+                raise BadMethod(PROTOCOL, "method", "GET, HEAD, POST")
             body: object = {}
             if scope["method"] == "POST":
                 body = await read_json(scope, receive, admission, PROTOCOL, types=None)
@@ -352,8 +352,8 @@ class Nlweb(Door):
         admission = self._admission(scope, NO_AGENT)
         outlet = NlwebResponse(send, admission)
         try:
-            if scope["method"] not in ("GET", "POST"):
-                raise BadMethod(PROTOCOL, "method", "GET, POST")
+            if scope["method"] not in ("GET", "HEAD", "POST"):
+                raise BadMethod(PROTOCOL, "method", "GET, HEAD, POST")
             names = await self.site_names(await admission.authenticate_and_charge())
             await outlet.body(200, msgspec.json.encode({"message-type": "sites", "sites": names}))
         except SabirError as exc:

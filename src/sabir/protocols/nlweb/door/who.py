@@ -12,6 +12,7 @@ from sabir.card import Card
 from sabir.http.door import Door, DoorContext
 from sabir.protocols import registry
 from sabir.protocols.nlweb.wire.models import WhoRequest
+from sabir.protocols.nlweb.wire.responses import VERSIONS
 from sabir.protocols.protocol import DoorEntry
 from sabir.turn import Caller
 
@@ -39,13 +40,13 @@ def found(
         if score > 0:
             suiting.append((-score, place, card))
     rows: list[dict[str, Any]] = []
-    for score, _, card in sorted(suiting, key=lambda item: item[:2])[: request.max_results or MAX_AGENTS]:
+    for score, _, card in sorted(suiting, key=lambda item: item[:2])[: request.meta.max_results or MAX_AGENTS]:
         for protocol, endpoint in ways.get(card.name, ()):
             if wanted in (protocol, "agent"):
                 definition = _definition(card)
                 row = {"protocol": protocol, "endpoint": endpoint, "score": round(-score, 1), "definition": definition}
                 rows.append(row)
-    return rows[: request.max_results]
+    return rows[: request.meta.max_results]
 
 
 def _ways(services: DoorContext, caller: Caller) -> dict[str, list[tuple[str, str]]]:
@@ -73,7 +74,12 @@ def _base(services: DoorContext, door: Door, entry: DoorEntry) -> str:
 
 
 def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]:
-    meta = {"response_type": "Answer", "version": request.version or VERSION, "result_count": len(rows)}
+    asked = request.meta.version
+    meta = {
+        "response_type": "Answer",
+        "version": asked if asked in VERSIONS else VERSION,
+        "result_count": len(rows),
+    }
     return {"_meta": meta, "results": rows}
 
 

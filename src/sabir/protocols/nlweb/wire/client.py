@@ -14,6 +14,7 @@ import msgspec
 
 from sabir.events import Delta, Event, Progress, Question
 from sabir.message import Message, Part, json_part, text_part
+from sabir.misfits import NOT_JSON
 
 from .dialects import Dialect, dialect_of
 from .mapping import ASK, META, RESULT, Details, IgnoredField, Notes, answers_in
@@ -225,7 +226,7 @@ def _value(text: str) -> Any:
         return None
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from sabir.errors import BadMessage
 from sabir.message import JSON
+from sabir.misfits import misfit
 
 PROTOCOL: Final = "nlweb"
 MISSING: Final = "; it is missing"  # the end of the error for a missing required field
@@ -125,6 +126,13 @@ class AwaitRequest(NlwebModel, frozen=True):
     meta: Meta = Meta()
 
 
+class WhoMeta(NlwebModel, frozen=True):
+    """``meta`` of ``/who``."""
+
+    max_results: int | None = None
+    version: str | None = None
+
+
 class WhoRequest(NlwebModel, frozen=True):
     """``POST /who``: which agents match a query. An empty text matches all."""
 
@@ -132,8 +140,7 @@ class WhoRequest(NlwebModel, frozen=True):
     type: str | None = None
     domain: str | None = None
     capabilities: tuple[str, ...] = ()
-    max_results: int | None = None
-    version: str | None = None
+    meta: WhoMeta = WhoMeta()
 
 
 # -- responses ------------------------------------------------------------------------------------
@@ -322,15 +329,7 @@ def read(kind: type[M], value: object, where: str = "$", *, lenient: bool = Fals
     try:
         return msgspec.convert(known, kind, strict=not lenient)
     except msgspec.ValidationError as exc:
-        said, _, place = str(exc).partition(" - at `$")
-        raise BadMessage(PROTOCOL, f"{where}{place.rstrip('`')}", _expected(said)) from None
-
-
-def _expected(said: str) -> str:
-    """msgspec's "Expected `int`, got `str`" in a form that follows our own "expected"."""
-    if "out of range" in said:
-        return "a smaller number"
-    return said.removeprefix("Expected ").replace("`", "") if said.startswith("Expected ") else said
+        raise BadMessage(PROTOCOL, *misfit(exc, kind, where)) from None
 
 
 def result(value: object, where: str = "$") -> ResultObject:

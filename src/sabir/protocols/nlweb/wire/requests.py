@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.errors import BadMessage, TooLarge, Unreadable
+from sabir.misfits import NOT_JSON
 
 from .models import (
     MISSING,
@@ -25,6 +26,7 @@ from .models import (
     Prefer,
     Query,
     SessionContext,
+    WhoMeta,
     WhoRequest,
     an_object,
     plain,
@@ -164,10 +166,7 @@ def meta_of(value: object, *, lenient: bool = False) -> Meta:
         return Meta()
     given = dict(an_object(value, "$.meta"))
     session = given.pop("session_context", None)
-    version = given.pop("api_version", None)
-    if version is None:
-        version = given.pop("version", None)
-    given["api_version"] = str(version) if isinstance(version, int | float) else version
+    given["api_version"] = _version(given)
     if isinstance(given.get("request_id"), int | float):
         given["request_id"] = str(given["request_id"])
     meta = read(Meta, given, "$.meta", lenient=lenient)
@@ -177,6 +176,15 @@ def meta_of(value: object, *, lenient: bool = False) -> Meta:
         context = read(SessionContext, session, "$.meta.session_context")
         meta = msgspec.structs.replace(meta, session_context=context)
     return meta
+
+
+def _version(meta: Mapping[str, Any]) -> str | None:
+    """The version that ``meta`` names, by either name; numbers are read as text."""
+    name = "api_version" if meta.get("api_version") is not None else "version"
+    version = meta.get(name)
+    if isinstance(version, bool) or not isinstance(version, str | int | float | None):
+        raise BadMessage(PROTOCOL, f"$.meta.{name}", "a version, as text")
+    return None if version is None else str(version)
 
 
 # -- GET (W-8) ------------------------------------------------------------------------------------
@@ -231,7 +239,7 @@ def sections_of(pairs: Iterable[tuple[str, str]]) -> Json:
         elif section in SECTIONS and text.lstrip().startswith("{"):
             try:
                 given.setdefault(section, {}).update(msgspec.json.decode(text.encode()))
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 raise BadMessage(PROTOCOL, f"$.{key}", "JSON, as it begins with a brace") from None
         elif key == "query":
             given.setdefault("query", {})["text"] = text
@@ -311,15 +319,21 @@ def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
     given = an_object(value, "$")
     query = given.get("query")
     named = {"text": query} if isinstance(query, str) else an_object({} if query is None else query, "$.query")
-    asked: dict[str, Any] = dict(named)
+    asked: dict[str, Any] = {name: item for name, item in named.items() if name != "meta"}
     asked["capabilities"] = list(_words(asked.get("capabilities"), "$.query.capabilities"))
-    meta = an_object(given.get("meta") or {}, "$.meta")
-    version = meta.get("version", meta.get("api_version"))
-    asked["version"] = None if version is None else str(version)
-    asked["max_results"] = meta.get("max_results")
     if asked.get("text") is None:
         raise BadMessage(PROTOCOL, "$.query.text", f"what to look for; an empty text finds every agent{MISSING}")
-    return read(WhoRequest, asked, "$.query", lenient=lenient)
+    made = read(WhoRequest, asked, "$.query", lenient=lenient)
+    return msgspec.structs.replace(made, meta=_who_meta(given.get("meta"), lenient))
+
+
+def _who_meta(value: object, lenient: bool) -> WhoMeta:
+    given = dict(an_object({} if value is None else value, "$.meta"))
+    given["version"] = _version(given)
+    meta = read(WhoMeta, given, "$.meta", lenient=lenient)
+    if meta.max_results is not None and not 1 <= meta.max_results <= MAX_RESULTS:
+        raise BadMessage(PROTOCOL, "$.meta.max_results", f"a number from 1 to {MAX_RESULTS}")
+    return meta
 
 
 def who_of_pairs(pairs: Iterable[tuple[str, str]], body: object) -> WhoRequest:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.errors import PeerUnreadable
+from sabir.misfits import NOT_JSON
 
 MAX_EVENT: Final = 8 * 1024 * 1024  # bytes of one answer that may contain a list
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\r\n|\n\n|\r\r")
@@ -56,7 +57,7 @@ def _message(text: bytes, change: Callable[[Any], Any]) -> bytes:
     """A JSON-RPC message with its list changed; unchanged if it has none."""
     try:
         message = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return text
     result = message.get("result") if isinstance(message, dict) else None
     if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
