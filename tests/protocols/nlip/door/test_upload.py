@@ -357,3 +357,23 @@ async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Ser
         [place] = [part["content"] for part in reply["submessages"] if part["subformat"] == "uri"]
         stored = await client.put(place, content=b"x" * 1000)
     assert stored.status_code < 300, stored.text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "told"),
+    [
+        ("bytes=1-2", 206, "bytes 1-2/5"),
+        ("bytes=4-99", 206, "bytes 4-4/5"),
+        ("bytes=5-", 416, "bytes */5"),
+        ("bytes=99-100", 416, "bytes */5"),
+        ("bytes=3-1", 200, None),
+        ("lines=1-2", 200, None),
+    ],
+)
+async def test_a_range_that_is_not_there_is_told_the_size(
+    served: Served, http: httpx2.AsyncClient, wanted: str, status: int, told: str | None
+) -> None:
+    put = await http.put(f"{served.url}/nlip/upload/", content=b"hello")
+    assert put.status_code == 201
+    answer = await http.get(put.headers["location"], headers={"range": wanted})
+    assert (answer.status_code, answer.headers.get("content-range")) == (status, told)

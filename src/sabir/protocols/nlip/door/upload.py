@@ -181,13 +181,19 @@ class UploadDoor(Door):
             state = {"offset": writing.received, "length": writing.upload.total}
             said = Message.text(f"{writing.received} bytes are here.").with_part(json_part(state, label="upload"))
             return await _say(send, 200, said, [(b"upload-offset", str(writing.received).encode())])
-        said = _done_message(done, self.uploads.public_url + PATH + place)
-        await _say(send, 201, said if token is None else said.with_part(token), _state(self.uploads, done))
+        address = self.uploads.public_url + PATH + place
+        said = _done_message(done, address)
+        headers = [*_state(self.uploads, done), (b"location", address.encode())]
+        await _say(send, 201, said if token is None else said.with_part(token), headers)
 
     async def _give(self, upload: Upload, options: UploadOptions, send: Send) -> None:
         if upload.size is None:
             raise Conflict("this upload is not complete")
-        first, last = options.wanted(upload.size)
+        wanted = options.wanted(upload.size)
+        if wanted is None:
+            told = Message.error(str(BadMessage("upload", "Range", f"a range within {upload.size} bytes")))
+            return await _say(send, 416, told, [(b"content-range", f"bytes */{upload.size}".encode())])
+        first, last = wanted
         headers = [
             *_state(self.uploads, upload),
             # Whatever it is, a browser must not execute it.
@@ -324,15 +330,15 @@ class UploadOptions:
             return self.offset, self.announced
         return 0, self.announced if self.announced is not None else self.length
 
-    def wanted(self, size: int) -> tuple[int, int]:
-        """First and last byte of a download."""
+    def wanted(self, size: int) -> tuple[int, int] | None:
+        """First and last byte of a download; None if it begins behind the end. What is no range is passed over."""
         match = _WANTED.fullmatch(self.want)
         if match is None:
             return 0, size - 1
-        first, last = int(match.group(1)), int(match.group(2) or size - 1)
-        if first >= size or last < first:
-            raise BadMessage("upload", "Range", f"bytes of 0 to {size - 1}")
-        return first, min(last, size - 1)
+        first, last = int(match.group(1)), int(match.group(2) or max(size - 1, int(match.group(1))))
+        if last < first:
+            return 0, size - 1
+        return (first, min(last, size - 1)) if first < size else None
 
 
 def parse_headers(scope: Scope) -> UploadOptions:
