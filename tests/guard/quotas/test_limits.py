@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from guard_clock import Clock
@@ -43,6 +45,22 @@ def let_in(rates: Rates, name: str) -> bool:
     except RateLimited:
         return False
     return True
+
+
+@pytest.mark.parametrize("amount", [0.0, 10.0], ids=["invalid messages", "costly messages"])
+def test_what_one_of_many_at_a_place_sends_is_charged_to_its_share(clock: Clock, amount: float) -> None:
+    """It emptied the account of the place, and nobody there was read any more."""
+    rates = Rates(Quotas(rate_per_address=8.0, burst=80.0), clock=clock)
+    for _ in range(200):
+        with suppress(RateLimited):
+            rates.check_open("amqp", "flood")
+            if amount:
+                rates.spend("amqp", None, amount, "flood")
+            rates.check_share("amqp", "flood")
+    with pytest.raises(RateLimited):
+        rates.check_open("amqp", "flood")
+    rates.check_open("amqp", "other")
+    assert let_in(rates, "other")
 
 
 def test_one_who_floods_a_place_of_many_leaves_something_for_the_others(clock: Clock) -> None:
