@@ -116,7 +116,7 @@ class Served:
 
 
 class PromptServer(Server):
-    """Ends as soon as it is told to, where uvicorn looks ten times a second whether it was told."""
+    """Stops at once, where uvicorn checks only ten times a second whether to stop."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(uvicorn_config(gateway, gateway.serving), gateway.exchange.close, 5.0)

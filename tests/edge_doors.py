@@ -61,7 +61,7 @@ def _acl(value: object) -> Body:
     return {
         "message_id": uuid4().hex,
         "performative": "TASK_REQUEST",
-        "sender": {"agent_id": f"edge-{uuid4().hex[:12]}"},  # of its own: a name belongs to who used it first
+        "sender": {"agent_id": f"edge-{uuid4().hex[:12]}"},  # unique: a name belongs to its first user
         "receiver": {"agent_id": "echo"},
         "payload": payload,
     }

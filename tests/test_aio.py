@@ -1,4 +1,4 @@
-"""Background tasks are told to stop, and waited for."""
+"""Background tasks are cancelled, and waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def test_tasks_that_run_are_ended_and_those_that_never_began_are_no_matter
     assert task.cancelled()
 
 
-async def test_a_task_that_loses_its_cancellation_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_loses_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "AGAIN_SECONDS", 0.01)
     told = 0
 

@@ -36,7 +36,7 @@ async def test_an_address_gets_the_peer_that_speaks_there(url: str, protocol: st
         assert type(peer).__name__ == kind
 
 
-def test_what_nobody_speaks_is_told() -> None:
+def test_an_unsupported_scheme_is_reported() -> None:
     with pytest.raises(ConfigError, match="acl is not spoken over ws; expected nlip"):
         connect("ws://127.0.0.1", protocol="acl")
     with pytest.raises(ConfigError, match="expected an address with a scheme"):
@@ -53,7 +53,7 @@ async def test_a_bare_origin_with_nlip_is_asked_nothing_else() -> None:
     assert [heard.line.split()[0] for heard in server.heard] == ["POST"]
 
 
-async def test_a_server_that_speaks_nothing_we_know_is_told_as_it_answered() -> None:
+async def test_a_server_without_a_known_protocol_is_reported_with_its_answer() -> None:
     async with raw_server(lambda heard, n: http(404, "no")) as server, connect(server.url) as peer:
         with pytest.raises(PeerRefused) as refused:
             await peer.ask("one")

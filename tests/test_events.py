@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a schema": (Question("?", schema="{}"), "Question.schema: expected a dict or None, not str"),
     "an id": (Question("?", id=5), "Question.id: expected a string, not int"),
     "a piece": (Delta("x"), r"Delta.part: expected a Part \(Delta.text makes one of a string\), not str"),
-    "a text that is none": (Delta.text(5), "Delta.part.content: expected a string, not int"),
+    "an invalid text": (Delta.text(5), "Delta.part.content: expected a string, not int"),
     "a reply in words": (Reply("x"), "Reply.message: expected a Message, not str"),
     "a format": (Reply(Message(5, "a", "b")), "Reply.message.format: expected a string, not int"),
     "a subformat": (Reply(Message("text", None, "b")), "subformat: expected a string, not NoneType"),
@@ -77,7 +77,7 @@ def test_what_is_right_passes(event: object) -> None:
 
 
 @pytest.mark.parametrize(("event", "why"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_by_field_and_type_and_without_its_content(event: object, why: str) -> None:
+def test_an_invalid_event_is_reported_by_field_and_type_and_without_its_content(event: object, why: str) -> None:
     with pytest.raises(WrongEvent, match=why) as raised:
         check(event)
     assert "step 1" not in str(raised.value)
@@ -103,7 +103,7 @@ async def test_what_is_no_question_is_not_asked(asked: Any) -> None:
         check_question(asked)
 
 
-def test_a_reason_that_is_no_text_can_be_told() -> None:
+def test_a_reason_that_is_not_text_can_be_reported() -> None:
     assert str(TurnFailed(ValueError("no"))) == "no"
     assert str(Forbidden(5)) == "5"
     assert str(TurnFailed("half a pair: \ud83d")).encode() == b"half a pair: ?"

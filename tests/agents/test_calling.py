@@ -71,7 +71,7 @@ def test_a_called_agent_streams(url: str) -> None:
     assert ask(url, "stream") == (200, "one +two")
 
 
-def test_an_unknown_name_is_told_with_the_nearest(url: str) -> None:
+def test_an_unknown_name_is_rejected_with_a_suggestion(url: str) -> None:
     status, said = ask(url, "misspelt")
     assert status == 404 and "did you mean weather?" in said
 
@@ -159,7 +159,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     assert await said(book, Message.of(json_part({"nights": 1})), "XXL", "S") == "S for 1"
 
 
-async def test_an_invalid_argument_is_told_by_its_place() -> None:
+async def test_an_invalid_argument_is_reported_by_its_place() -> None:
     with pytest.raises(BadInput, match=r"\$\.days: expected `int`"):
         await said(forecast, Message.of(json_part({"town": "Rome", "days": "soon"})))
     with pytest.raises(BadInput, match=r"\$\.city: expected only town, days, unit"):

@@ -109,7 +109,7 @@ def talk(http: httpx2.AsyncClient, served: Served) -> Talk:
 # -- what is answered -----------------------------------------------------------------------------
 
 
-async def test_capabilities_are_told_in_words_and_json(talk: Talk) -> None:  # XSPEC-cap, D-29
+async def test_capabilities_are_listed_in_text_and_json(talk: Talk) -> None:  # XSPEC-cap, D-29
     reply = await talk.control("What can you do?")
     told = reply.labelled("capabilities")
     assert "listener" in reply.text and told is not None
@@ -117,7 +117,7 @@ async def test_capabilities_are_told_in_words_and_json(talk: Talk) -> None:  # X
     assert "ECMA-430:2025" in told.value["editions"]
 
 
-async def test_an_agent_without_a_description_is_told_by_its_name_alone(
+async def test_an_agent_without_a_description_is_listed_by_its_name_alone(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
     @agent
@@ -134,7 +134,7 @@ async def test_the_words_of_nlip_swarm_are_answered_in_its_form(talk: Talk) -> N
     assert "CAP:listener: Says what it knows of the talk" in lines
 
 
-async def test_what_is_not_understood_is_told_with_what_is(talk: Talk) -> None:
+async def test_an_unknown_request_is_answered_with_what_is_supported(talk: Talk) -> None:
     reply = await talk.control("gobbledygook")
     assert talk.status == 200
     assert reply.text.startswith("I did not understand this control message.")
@@ -142,7 +142,7 @@ async def test_what_is_not_understood_is_told_with_what_is(talk: Talk) -> None:
     assert topics is not None and "limits" in topics.value["topics"]
 
 
-async def test_ethics_security_and_who_you_are_are_told(talk: Talk) -> None:  # SEC-P1.3
+async def test_ethics_security_and_identity_are_answered(talk: Talk) -> None:  # SEC-P1.3
     ethics = await talk.control("What is your ethics statement?")
     assert "ethics" in ethics.text.lower() and ethics.labelled("ethics") is not None
     report = await talk.control("Which ECMA-434 profile?")
@@ -274,7 +274,7 @@ async def test_the_window_is_agreed_on(talk: Talk) -> None:
     assert (await talk.tell("context", {"window": 10**6}))["window"] == 20
 
 
-async def test_history_is_told_with_time_and_speaker_up_to_a_horizon(talk: Talk) -> None:  # TR-7.2.2-b
+async def test_history_is_returned_with_time_and_speaker_up_to_a_horizon(talk: Talk) -> None:  # TR-7.2.2-b
     for word in ("one", "two", "three"):
         await talk.say(word)
     told = await talk.tell("history", {"horizon": 2})
@@ -416,7 +416,9 @@ async def until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 10)
 
 
-async def test_what_runs_is_taken_back_by_control_over_http(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
+async def test_a_running_turn_is_cancelled_by_control_over_http(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
     work = Work()
     talk = Talk(http, f"{serve(Gateway(work.agent, home=home)).url}/nlip")
     await talk.say("quick")
@@ -434,7 +436,7 @@ async def test_what_runs_is_taken_back_by_control_over_http(serve: Serve, home: 
     assert (await other.say("quick")).text == "done"
 
 
-async def test_what_runs_is_taken_back_over_the_same_websocket(serve: Serve, home: Path) -> None:
+async def test_a_running_turn_is_cancelled_over_the_same_websocket(serve: Serve, home: Path) -> None:
     work = Work()
     served = serve(Gateway(work.agent, home=home))
     async with NlipWsPeer(served.ws_url) as peer:

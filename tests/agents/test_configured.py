@@ -169,7 +169,7 @@ async def test_massgens_own_spelling_of_tools_is_read(tmp_path: Path) -> None:
         ({"workspace": "/no/such/folder", "agents": [model("m", tools=["read_file"])]}, "expected a folder"),
     ],
 )
-def test_tools_that_cannot_be_had_are_told(values: dict[str, Any], words: str) -> None:
+def test_unavailable_tools_are_reported(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         built(values)
 
@@ -216,7 +216,7 @@ async def test_an_ensemble_of_yaml_answers_and_votes() -> None:
         ({"ensemble": {"members": ["x"]}}, "x → x: an agent cannot need itself"),
     ],
 )
-def test_a_group_that_cannot_be_made_is_told(entry: dict[str, Any], words: str) -> None:
+def test_a_group_that_cannot_be_made_is_reported(entry: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         built({"agents": [model("a"), {"id": "x", **entry}]})
 
@@ -356,7 +356,7 @@ def test_coordination_by_nlip_is_switched_by_the_orchestrator(on: bool) -> None:
         ({"orchestrator": {}}, "orchestrator: requires agents"),
     ],
 )
-def test_unknown_keys_are_told_with_the_nearest(values: dict[str, Any], words: str) -> None:  # MW-59
+def test_unknown_keys_are_rejected_with_a_suggestion(values: dict[str, Any], words: str) -> None:  # MW-59
     with pytest.raises(ConfigError, match=words):
         built(values)
 

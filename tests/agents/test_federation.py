@@ -152,7 +152,7 @@ def test_prices_are_read_out_of_words(words: str, price: float | None) -> None:
     assert price_in([text_part(words)]) == price
 
 
-async def test_what_most_agree_on_is_the_answer_and_disagreement_is_told() -> None:
+async def test_what_most_agree_on_is_the_answer_and_disagreement_is_reported() -> None:
     sources = [saying("a", "It is 42."), saying("b", "it is 42.0"), saying("c", "It is 41.")]
     reply = await reply_of(Federation(sources, integrator=cross_check)(asked()))
     agreement = reply.labelled("agreement")
@@ -162,7 +162,7 @@ async def test_what_most_agree_on_is_the_answer_and_disagreement_is_told() -> No
     assert split.text.startswith("The sources do not agree.")
 
 
-async def test_progress_is_told_and_questions_reach_the_caller_one_at_a_time() -> None:
+async def test_progress_is_reported_and_questions_reach_the_caller_one_at_a_time() -> None:
     open_questions, most = 0, 0
 
     async def answer(question: Question) -> Message:

@@ -202,7 +202,7 @@ async def test_merge_says_each_thought_once() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["best", "merge"])
-async def test_an_integrator_is_told_what_is_wanted(strategy: Strategy) -> None:
+async def test_an_integrator_gets_the_strategy(strategy: Strategy) -> None:
     asked: list[str] = []
 
     @agent(name="judge")

@@ -91,7 +91,7 @@ async def test_what_the_docs_show_of_dead_letters_is_what_is_printed(address: st
     await bus.close()
 
 
-async def test_dead_letters_are_told_to_programs_and_replayed(address: str, sabir: Command) -> None:
+async def test_dead_letters_are_listed_as_json_and_replayed(address: str, sabir: Command) -> None:
     bus = await dead_letters(address, Letter("hotel", b"a s3cret", id="0a1b", sender="guide", order="c1"))
     code, said = await sabir("dead", "hotel", "--bus", address, "--json")
     (row,) = json.loads(said)

@@ -515,7 +515,7 @@ async def test_a_name_that_is_no_longer_served_fails_at_once(bus: Bus) -> None:
     await until(refused)
 
 
-async def test_the_error_of_a_server_is_told_in_its_own_kind(bus: Bus) -> None:
+async def test_the_error_of_a_server_keeps_its_class(bus: Bus) -> None:
     async def server(called: Called) -> None:
         await called.send(b"so far")
         raise Forbidden("not for you")
@@ -556,7 +556,7 @@ async def test_leaving_a_call_cancels_its_server(bus: Bus) -> None:
         await cancelled.wait()
 
 
-async def test_a_call_left_before_anybody_took_it_is_taken_back_too(bus: Bus) -> None:
+async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> None:
     cancelled = asyncio.Event()
 
     async def server(called: Called) -> None:
@@ -572,7 +572,7 @@ async def test_a_call_left_before_anybody_took_it_is_taken_back_too(bus: Bus) ->
         await cancelled.wait()
 
 
-async def test_a_call_ends_at_its_deadline_and_its_server_is_told(bus: Bus) -> None:
+async def test_a_call_ends_at_its_deadline_and_its_server_is_notified(bus: Bus) -> None:
     cancelled = asyncio.Event()
 
     async def server(called: Called) -> None:
@@ -657,7 +657,7 @@ async def test_a_long_silent_call_is_kept_alive(bus: Bus) -> None:
 # -- load -----------------------------------------------------------------------------------------
 
 
-async def test_what_is_under_way_is_told(bus: Bus) -> None:
+async def test_running_work_is_reported(bus: Bus) -> None:
     gate, both = asyncio.Event(), asyncio.Barrier(3)
 
     async def handler(letter: Letter) -> None:

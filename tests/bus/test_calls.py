@@ -143,7 +143,7 @@ async def test_a_question_that_is_late_is_given_up_and_others_wait_on(wire: Wire
         await asyncio.sleep(0)
         for _ in range(2):
             async with wire.caller.call("hotel", b"", None, 0.02) as hasty:
-                for _ in range(2):  # whoever asks again after the end is told so again
+                for _ in range(2):  # asking again after the end gives the same error
                     with pytest.raises(DeadlineExceeded, match="hotel did not answer in time"):
                         await anext(hasty)
         let.set()
@@ -287,7 +287,7 @@ async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets
         await wire.question()
 
 
-async def test_another_task_that_still_sends_is_told_that_the_caller_has_left(wire: Wire) -> None:
+async def test_another_task_that_still_sends_learns_that_the_caller_has_left(wire: Wire) -> None:
     told = asyncio.Event()
     senders: list[asyncio.Task[None]] = []
 

@@ -244,7 +244,7 @@ async def test_a_frame_that_kills_its_receiver_again_and_again_ends_among_the_de
     await bus.close()
 
 
-async def test_a_frame_that_is_none_ends_among_the_dead(bus: NatsBus) -> None:
+async def test_a_malformed_frame_ends_among_the_dead(bus: NatsBus) -> None:
     await bus._js.publish("sabir.inbox.hotel", b"\x09not a frame")
     got = asyncio.Event()
 

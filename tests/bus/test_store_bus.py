@@ -19,7 +19,7 @@ from .conftest import QUICK
 
 
 class Counting(MemoryStore):
-    """A store that counts what it is asked to drop, and is away at first, if told so."""
+    """A store that counts removals, and is unavailable at first, if configured so."""
 
     def __init__(self, away: int = 0) -> None:
         super().__init__()

@@ -94,7 +94,7 @@ def test_a_refusal_is_exit_4_and_says_why(serve: Serve, home: Path, tmp_path: Pa
     assert "there is no agent 'nobody' here" in done.stderr
 
 
-def test_who_must_log_in_is_told_how(serve: Serve, home: Path, tmp_path: Path) -> None:
+def test_a_caller_who_must_log_in_learns_how(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))).url
     done = sabir(tmp_path, "ask", url, "hi")
     assert done.returncode == 4

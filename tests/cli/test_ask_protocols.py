@@ -173,7 +173,7 @@ def test_a_streamed_answer_is_printed_once(place: str, serve: Serve, home: Path,
 
 
 @pytest.mark.parametrize("place", ["/a2a/memory", "/ask", "/mcp"])
-def test_control_is_refused_where_the_protocol_has_none(place: str, tmp_path: Path) -> None:
+def test_control_is_refused_if_the_protocol_has_none(place: str, tmp_path: Path) -> None:
     done = run(tmp_path, "ask", f"http://127.0.0.1:9{place}", "what are your limits?", "--control")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--control is for NLIP" in done.stderr

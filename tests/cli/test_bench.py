@@ -1,4 +1,4 @@
-"""``sabir bench``: bounded in time and count, on this machine unless it is told otherwise."""
+"""``sabir bench``: bounded in time and count, on this machine unless --remote is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not installed is told in one line that says how to get it, by every command and setting that needs it."""
+"""A missing extra is reported in one line that says how to install it, by every command and setting that needs it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def shop(turn: Turn) -> Message:
     return Message.of(text_part(""), *(json_part(each, label="result") for each in FOUND))
 
 
-def test_what_nlweb_found_is_told_in_a_line_each(everywhere: ServeEverywhere, sabir: Sabir) -> None:
+def test_nlweb_results_are_printed_in_a_line_each(everywhere: ServeEverywhere, sabir: Sabir) -> None:
     url = everywhere(shop).of("nlweb", "shop")
     for more in ([], ["--stream"]):
         said = sabir("ask", url, "sweets", "--new", *more)
@@ -40,7 +40,7 @@ def test_json_is_as_it_came(everywhere: ServeEverywhere, sabir: Sabir) -> None:
     assert json.loads(said.out)["content"] == "1. Smoked Caramels\n2. Soup"
 
 
-def test_what_the_words_tell_already_is_not_told_again() -> None:
+def test_what_the_text_already_says_is_not_repeated() -> None:
     words = "1. Soup: Hot. (https://shop.example/soup)"
     assert readable(Message.of(text_part(words), json_part(FOUND[1], label="result"))) == words
 

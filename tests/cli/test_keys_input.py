@@ -1,4 +1,4 @@
-"""What is typed wrongly is told, with what may have been meant, and does nothing."""
+"""A typo is reported with a suggestion, and does nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_site_has_a_name_that_an_agent_can_have(tmp_path: Path, capsys: pytest
 def test_a_site_that_is_not_there_cannot_be_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, home = tmp_path / "page.md", ("--no-vectors", "--home", str(tmp_path / "home"))
     assert refused("ingest", "--site", "nothere", "--delete", *home) == BAD_USAGE
-    assert "there is no site 'nothere' here; there are none" in capsys.readouterr().err
+    assert "there is no site 'nothere'; no site has been ingested yet" in capsys.readouterr().err
     page.write_text("# Rope\n\nFive dollars.\n")
     assert main(["ingest", str(page), "--site", "ropes.example", *home]) == 0
     assert refused("ingest", "--site", "nothere", "--delete", *home) == BAD_USAGE
@@ -62,7 +62,7 @@ def test_a_site_that_is_not_there_cannot_be_removed(tmp_path: Path, capsys: pyte
         (("frobnicate",), "invalid choice: 'frobnicate' (choose from"),
     ],
 )
-def test_a_typo_is_told_with_what_may_have_been_meant(
+def test_a_typo_is_reported_with_a_suggestion(
     typed: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert refused(*typed) == BAD_USAGE

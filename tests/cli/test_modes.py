@@ -75,7 +75,7 @@ def test_a_copy_is_for_nobody_else_either(sabir: Sabir, tmp_path: Path) -> None:
     assert modes(tmp_path / "new") == {"new": "700", "new/copy.db": "600"}
 
 
-def test_a_home_that_others_can_read_is_told_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_home_that_others_can_read_is_reported_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     (home / "sabir.db").touch(mode=0o644)
@@ -98,7 +98,7 @@ def test_a_file_in_a_folder_of_our_own_is_nobody_elses_whatever_its_mode(
     assert not caplog.records
 
 
-def test_a_store_that_cannot_be_made_is_told(sabir: Sabir, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_reported(sabir: Sabir, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     said = sabir("store", "migrate", "sqlite:///file/there/sabir.db")
     assert (said.code, said.err) == (BAD_USAGE, "sabir: store: file/there/sabir.db: Not a directory\n")

@@ -1,4 +1,4 @@
-"""How a question ends is told alike, whatever protocol it went by: the exit code, and what to do about it."""
+"""The outcome of a question is reported alike over every protocol: the exit code, and what to do about it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_exit_code_of_an_outcome_is_the_same_by_every_protocol(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_who_must_say_who_they_are_is_told_how_by_every_protocol(
+def test_every_protocol_says_how_to_authenticate(
     protocol: str, everywhere: ServeEverywhere, home: Path, sabir: Sabir
 ) -> None:
     key = sabir("keys", "add", "ann", "--role", "cook", "--home", str(home)).out.split()[0]

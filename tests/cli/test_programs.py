@@ -45,7 +45,9 @@ def test_a_program_that_dies_at_its_start_says_why(dying: str, sabir: Sabir) -> 
     assert len(last.partition("last words: ")[2]) <= 200
 
 
-async def test_the_log_says_it_too_and_strangers_are_not_told(dying: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_says_it_too_and_anonymous_callers_do_not_see_it(
+    dying: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with McpPeer(dying, name="oven") as peer:
         with caplog.at_level(logging.WARNING, "sabir.mcp"), pytest.raises(PeerUnavailable) as told:
             async for _ in peer(Turn(Message.text("hi"))):
@@ -54,7 +56,7 @@ async def test_the_log_says_it_too_and_strangers_are_not_told(dying: str, caplog
     assert str(told.value) == "oven: Connection closed"
 
 
-def test_a_program_that_is_not_there_is_told(sabir: Sabir) -> None:
+def test_a_program_that_is_not_there_is_reported(sabir: Sabir) -> None:
     said = sabir("ask", "stdio:no-such-program --flag", "hi")
     assert said.code == UNREACHABLE
     assert said.err == "sabir: stdio:no-such-program: no connection: it cannot be started (No such file or directory)\n"

@@ -185,7 +185,7 @@ def test_agents_at_an_address_are_listed(sabir: Sabir, served: Served, path: str
     assert "weather" in done.stdout and "Tells the weather of a town." in done.stdout
 
 
-def test_nobody_there_is_told(sabir: Sabir) -> None:
+def test_an_unreachable_address_is_reported(sabir: Sabir) -> None:
     done = sabir("agents", "http://127.0.0.1:9", "--timeout", "2")
     assert done.returncode == 3 and "127.0.0.1:9" in done.stderr
 

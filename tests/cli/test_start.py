@@ -32,7 +32,7 @@ def loaded(cwd: Path, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["nonsense"]])
-def test_what_is_told_about_the_program_needs_none_of_its_parts(arguments: list[str], tmp_path: Path) -> None:
+def test_help_and_version_load_none_of_its_parts(arguments: list[str], tmp_path: Path) -> None:
     assert not loaded(tmp_path, *arguments) & {*HEAVY, *SERVER}
 
 

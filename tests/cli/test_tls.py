@@ -34,9 +34,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Places, 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_certificate_that_nobody_vouches_for_is_told(
-    protocol: str, secured: tuple[Places, Path], sabir: Sabir
-) -> None:
+def test_an_untrusted_certificate_is_reported(protocol: str, secured: tuple[Places, Path], sabir: Sabir) -> None:
     places, certificate = secured
     url = places.of(protocol, "echo")
     assert sabir("ask", url, "hi", "--ca", str(certificate)).out == "You said: hi\n"

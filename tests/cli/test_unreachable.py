@@ -38,6 +38,6 @@ def test_what_does_not_answer_is_unreachable(command: str, sabir: Sabir) -> None
         "bus dead clerk --bus nats://",
     ],
 )
-def test_an_address_that_is_none_is_wrong_use(command: str, sabir: Sabir) -> None:
+def test_an_invalid_address_is_wrong_use(command: str, sabir: Sabir) -> None:
     said = sabir(*command.split())
     assert (said.code, said.out, said.err.count("\n")) == (BAD_USAGE, "", 1), said.err

@@ -1,4 +1,4 @@
-"""Wrong use is told in one line and exit code 2, never in a traceback."""
+"""Wrong use is reported in one line with exit code 2, never in a traceback."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_level_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert load().log.level == "WARNING"
 
 
-def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     command = [sys.executable, "-c", "import sys; from sabir.cli.main import main; sys.exit(main())"]
     told = subprocess.run(
@@ -60,7 +60,7 @@ def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("url", "text"), [("http://[::1", "hi"), ("http://127.0.0.1:9", "\udcff")])
-def test_what_cannot_be_asked_is_told(url: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_asked_is_reported(url: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", url, text]) == BAD_USAGE
     assert capsys.readouterr().err.startswith("sabir: ")
 

@@ -1,4 +1,4 @@
-"""A bus that goes away is told: to the log, to who asks for health or metrics, and to callers of agents elsewhere."""
+"""An unavailable bus is reported: in the log, in health and metrics, and to callers of remote agents."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_bus_that_is_away_is_told_everywhere_and_so_is_its_return(
+async def test_an_unavailable_bus_is_reported_everywhere_and_so_is_its_return(
     server: NatsServer, nodes: list[Gateway], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sabir.bus")

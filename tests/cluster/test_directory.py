@@ -63,7 +63,7 @@ async def test_a_card_becomes_an_entry(directory: Directory) -> None:
     assert entry.card == card
 
 
-async def test_a_name_belongs_to_who_registered_it_first(directory: Directory) -> None:  # already_registered
+async def test_a_name_belongs_to_whoever_registered_it_first(directory: Directory) -> None:  # already_registered
     await directory.register(HOTEL, "me")
     with pytest.raises(Conflict, match="hotel is registered by somebody else"):
         await directory.register(HOTEL, "you")
@@ -137,7 +137,7 @@ async def test_what_is_modified_keeps_its_lease_and_its_owner(directory: Directo
         await directory.modify(Entry("hotel"), "you")
 
 
-async def test_changes_are_told_as_they_come(directory: Directory) -> None:
+async def test_changes_are_announced_as_they_come(directory: Directory) -> None:
     await directory.register(HOTEL, "me")
     changes = directory.changes(Template(skills=("booking",)))
 
@@ -159,7 +159,7 @@ async def test_changes_are_told_as_they_come(directory: Directory) -> None:
     await changes.aclose()  # type: ignore[attr-defined]
 
 
-async def test_what_went_between_a_look_and_the_following_is_told_as_gone(directory: Directory) -> None:
+async def test_what_went_between_two_polls_is_reported_as_gone(directory: Directory) -> None:
     await directory.register(Entry("hotel"), "ann")
     await directory.register(Entry("taxi"), "ann")
     seen = await directory.search()

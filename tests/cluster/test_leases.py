@@ -1,4 +1,4 @@
-"""PostgreSQL is away for longer than the leases of the directory: what agents are there does not change by that."""
+"""PostgreSQL is unavailable for longer than the directory's leases: the known agents stay the same."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ async def test_rights_hold_on_the_other_node_too(cluster: Cluster) -> None:
     assert (await Asker(a, Caller("key:bo", "key", roles=frozenset({"boss"}))).ask("?", "hotel")).text == "a room"
 
 
-async def test_an_error_of_the_agent_is_told_and_nothing_from_inside(
+async def test_an_error_of_the_agent_is_reported_without_internals(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     @agent(name="hotel")
@@ -347,7 +347,7 @@ async def test_an_answer_that_comes_to_another_node_reaches_the_turn_that_waits(
     assert await cluster.store.get("waiting", row.id) is None
 
 
-async def test_a_question_asked_on_one_node_is_taken_back_by_way_of_another(cluster: Cluster) -> None:
+async def test_a_question_asked_on_one_node_is_cancelled_through_another(cluster: Cluster) -> None:
     @agent(name="clerk")
     async def clerk(turn: Turn) -> str:
         return (await turn.ask("Well?")).text

@@ -65,7 +65,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.M
         ("a: [", "line 1"),
     ],
 )
-def test_a_wrong_file_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_reported_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load(write(tmp_path, text))
     assert said in str(raised.value)
@@ -88,7 +88,7 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest
     assert load().port == 5
 
 
-def test_an_agent_with_a_name_that_cannot_be_is_told() -> None:
+def test_an_invalid_agent_name_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"agents\[0\]\.id: expected 1 to 64 letters, .*, not 'a b'"):
         settings_of({"agents": [{"id": "a b", "use": "echo"}]})
 
@@ -98,7 +98,7 @@ def test_a_misspelt_door_does_not_stay_open(tmp_path: Path) -> None:
         gateway_of(settings_of({"home": str(tmp_path), "sites": [], "doors": {"mpc": False}}))
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load(tmp_path / "absent.yaml")
 
@@ -160,7 +160,7 @@ def test_an_agent_is_looked_for_beside_its_file_before_the_current_folder(
     sys.modules.pop("only_here")
 
 
-def test_where_an_agent_was_looked_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_an_agent_was_looked_for_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     file = tmp_path / "a.yaml"
     file.write_text("agents: [{id: clerk, use: 'no_such_shop:clerk'}]\n")

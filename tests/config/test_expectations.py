@@ -107,7 +107,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=[text for text, _ in WRONG])
-def test_a_value_that_cannot_be_is_told_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_value_is_reported_by_place_and_expectation(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "a file.yaml").write_text(text)
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "a file.yaml")
@@ -181,7 +181,7 @@ def test_an_error_from_a_variable_names_the_variable(tmp_path: Path, monkeypatch
             assert str(raised.value).startswith(f"{name}: {said}")
 
 
-def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "sabir.yaml").write_bytes(b"port: \xff\xfe")
     with pytest.raises(ConfigError, match="expected UTF-8; byte 6 is not"):
         load(tmp_path / "sabir.yaml")
@@ -246,7 +246,7 @@ def test_a_door_that_is_said_to_be_open_is_as_it_was(tmp_path: Path) -> None:
     assert ("Metrics", "/metrics") in [row for door in made.doors for row in door.addresses()]
 
 
-def test_a_model_remembers_what_it_is_told_to(tmp_path: Path) -> None:
+def test_a_model_remembers_as_configured(tmp_path: Path) -> None:
     made = started(tmp_path, "agents: [{id: a, backend: {type: ollama, model: x}, remembers: false}]")
     assert made.agents["a"].card.remembers is False
 

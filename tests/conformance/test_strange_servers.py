@@ -63,11 +63,11 @@ STRANGE = {
     "nothing": fixed(b"", "content-type: application/json"),
     "bytes": fixed(b"\xff\xfe\x00", "content-type: application/json"),
     "a list": fixed(b"[1, 2]", "content-type: application/json"),
-    "parts that are none": fixed(
+    "invalid parts": fixed(
         b'{"format":"text","subformat":"english","content":"x","submessages":[1,null,"y"]}',
         "content-type: application/json",
     ),
-    "a place that is none": fixed(b"{}", "location: http://[", status="202 Accepted"),
+    "an invalid address": fixed(b"{}", "location: http://[", status="202 Accepted"),
     "a redirect to nowhere": fixed(b"", "location: http://[", status="307 Temporary Redirect"),
     "a wrong encoding": fixed(b"not zipped", "content-encoding: gzip"),
 }
@@ -80,7 +80,7 @@ async def test_whatever_is_answered_the_report_is_complete(answer: Answer) -> No
     assert len(report.outcomes) > 90
     failed = {outcome.id for outcome in report.outcomes if outcome.verdict == "failed"}
     assert {"CORE-6.2", "CORE-6.3"} <= failed
-    is_message = answer is STRANGE["parts that are none"]
+    is_message = answer is STRANGE["invalid parts"]
     assert is_message or {"HTTP-6.2", "CORE-6.1"} <= failed
     assert all(outcome.evidence for outcome in report.outcomes if outcome.verdict == "failed")
 

@@ -31,7 +31,7 @@ async def started(gateway: Gateway) -> AsyncIterator[Gateway]:
 
 
 class OnProgress:
-    """One request as a door makes it: what it is told, and with which tokens."""
+    """One request as a door makes it: its events, and their tokens."""
 
     def __init__(self, gateway: Gateway, text: str, *tokens: Part, key: str | None = None, **who: Any) -> None:
         self.events: list[Event] = []
@@ -45,7 +45,7 @@ class OnProgress:
         self._heard.set()
 
     async def words(self) -> str:
-        """What it is told first: an answer, or a question."""
+        """Its first event: an answer, or a question."""
         hearing = asyncio.create_task(self._heard.wait())
         await asyncio.wait([self.running, hearing], return_when="FIRST_COMPLETED")
         hearing.cancel()
@@ -221,7 +221,7 @@ async def test_open_conversations_are_counted_for_a_place_and_given_back(home: P
         assert await OnProgress(gateway, "x", caller=known).words() == "You said: x"
 
 
-async def test_a_turn_that_outlives_the_gateways_patience_is_told_so(home: Path) -> None:
+async def test_a_turn_that_outlives_the_drain_time_gets_an_error(home: Path) -> None:
     """Its caller gets 503 and when to come back, not a connection that breaks."""
 
     @agent

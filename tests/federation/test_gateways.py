@@ -169,7 +169,7 @@ def accepting(*kinds: str) -> Message:
 
 
 @pytest.mark.parametrize("requires", ["agent", "gateway"])
-async def test_a_policy_of_the_other_is_told_and_accepted_here(serve: Serve, home: Path, requires: str) -> None:
+async def test_a_policy_of_the_other_is_shown_and_accepted_here(serve: Serve, home: Path, requires: str) -> None:
     notes = Policy("privacy", "I keep notes for a day.", {"retention_days": 1}, required=True)
 
     @agent(description="Keeps notes", policies=(notes,) if requires == "agent" else ())
@@ -311,7 +311,7 @@ def test_the_configuration_names_them(home: Path) -> None:
         ({"acme": 5}, "expected `str | object`, got `int`"),
     ],
 )
-def test_what_is_misspelt_in_the_configuration_is_told(given: Any, said: str) -> None:
+def test_misspelt_settings_are_reported(given: Any, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
         settings_of({"gateways": given})
     assert said.lower() in str(raised.value).lower()
@@ -483,7 +483,7 @@ async def test_a_chain_of_three_is_listed_within_its_depth(serve: Serve, home: P
     assert len(two.gateway.agents["B-C-c"].card.via) == 2
 
 
-async def test_one_that_lists_itself_is_told_so(home: Path) -> None:
+async def test_a_gateway_that_lists_itself_is_reported(home: Path) -> None:
     with serving(Gateway(named("a"), home=home)) as served:
         port = served.port
     itself = {"me": RemoteGateway(f"http://127.0.0.1:{port}", refresh=0.1)}

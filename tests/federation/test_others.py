@@ -145,7 +145,7 @@ NONSENSE = (b"", b"null", b"[]", b"{}", b"{", b'"x"', b'{"results": 5, "agents":
 
 
 @pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "mcp", "auto"])
-async def test_nonsense_is_told_and_does_no_harm(home: Path, protocol: str) -> None:
+async def test_nonsense_is_reported_and_does_no_harm(home: Path, protocol: str) -> None:
     def respond(heard: Heard, number: int) -> bytes:
         return http(200, NONSENSE[int(heard.path.split("/")[1])], content_type="application/json")
 
@@ -161,7 +161,7 @@ async def test_nonsense_is_told_and_does_no_harm(home: Path, protocol: str) -> N
             assert all(each.unavailable for each in near.remote_gateways)
 
 
-async def test_who_refuses_us_is_told(home: Path) -> None:
+async def test_a_gateway_that_refuses_us_is_reported(home: Path) -> None:
     near, _ = await listed(home, lambda heard, number: http(401, {}), "auto")
     assert "401" in (near.remote_gateways["x"].unavailable or "")
 

@@ -122,7 +122,7 @@ def test_what_is_not_registered_is_named_with_what_is() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-async def test_a_tool_is_used_by_its_name_and_a_broken_one_is_told_at_the_start() -> None:
+async def test_a_tool_is_used_by_its_name_and_a_broken_one_is_reported_at_the_start() -> None:
     call = {"tool_calls": [{"name": "dice", "arguments": {"sides": 6}}]}
     player = {"id": "player", "backend": {"type": "mock", "script": [call, "Rolled."]}, "tools": ["dice"]}
     [made] = build_agents(settings_of({"agents": [player]})).agents

@@ -24,7 +24,7 @@ def out(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_key_is_made_listed_and_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_is_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "add", "alice", "--role", "staff", "--role", "ops", "--days", "2"]) == 0
     made = out(capsys)
     key, place = made.splitlines()[0], str(here / ".sabir" / "sabir.db")
@@ -74,7 +74,7 @@ def test_a_role_that_no_rule_knows_is_remarked_on(here: Path, capsys: pytest.Cap
     "where", [(), ("--home", "nosuchdir"), ("--store", "sqlite:///nosuch.db"), ("--store", "memory:")], ids=str
 )
 @pytest.mark.parametrize("command", ["audit verify", "audit export", "keys list", "keys revoke x"])
-def test_a_store_that_is_not_there_is_told_and_not_made(
+def test_a_missing_store_is_reported_and_not_made(
     here: Path, capsys: pytest.CaptureFixture[str], command: str, where: tuple[str, ...]
 ) -> None:
     assert main([*command.split(), *where]) == 2
@@ -92,7 +92,7 @@ def test_a_file_of_another_kind_is_no_store(here: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"sabir: store: {here / 'text.db'}: file is not a database\n"
 
 
-async def test_a_database_without_a_store_is_told_and_left_as_it_is() -> None:
+async def test_a_database_without_a_store_is_reported_and_left_as_it_is() -> None:
     async with schema() as place:
         assert await is_there(place) is False
         store = open_store(place)

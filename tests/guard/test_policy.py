@@ -53,7 +53,7 @@ def test_roles_give_agents_doors_tools_and_skills(caller: Caller, asked: dict[st
     assert RIGHTS.allows(caller, **asked) is allowed  # type: ignore[arg-type]
 
 
-def test_a_stranger_is_asked_who_it_is_and_a_known_caller_is_told_no() -> None:
+def test_an_anonymous_caller_must_authenticate_and_a_known_one_is_forbidden() -> None:
     with pytest.raises(Unauthenticated, match="private requires authentication"):
         RIGHTS.check(STRANGER, agent="private")
     with pytest.raises(Forbidden, match="no right to use write_file"):

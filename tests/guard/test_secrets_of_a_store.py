@@ -101,7 +101,7 @@ async def test_what_cannot_be_read_of_them_keeps_nobody_from_starting(store: Mem
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_of_two_that_start_at_once_with_different_secrets_one_is_told(
+async def test_of_two_that_start_at_once_with_different_secrets_one_logs_it(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def both(place: str) -> None:
@@ -120,7 +120,7 @@ async def test_of_two_that_start_at_once_with_different_secrets_one_is_told(
             await both(place)
 
 
-async def test_a_store_that_was_moved_without_its_key_is_told_and_with_it_is_not(
+async def test_a_store_that_was_moved_without_its_key_is_reported_and_with_it_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def started(home: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A defect of a door is told in NLIP, and shows nothing from inside."""
+"""A defect of a door is reported in NLIP, and reveals no internals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/health/live", "/.well-known/nlip"])
-def test_a_method_that_a_path_does_not_take_is_told_in_nlip(serve: Serve, home: Path, path: str) -> None:
+def test_a_method_that_a_path_does_not_take_is_reported_in_nlip(serve: Serve, home: Path, path: str) -> None:
     told = httpx2.post(serve(Gateway(echo, home=home)).url + path, content=b"{}", timeout=10)
     assert told.status_code == 405
     assert "GET" in told.headers["allow"]
@@ -57,7 +57,7 @@ def test_a_method_that_a_path_does_not_take_is_told_in_nlip(serve: Serve, home: 
     }
 
 
-def test_a_defect_of_a_door_is_told_in_nlip_and_shows_nothing(serve: Serve, home: Path) -> None:
+def test_a_defect_of_a_door_is_reported_in_nlip_and_shows_nothing(serve: Serve, home: Path) -> None:
     url = serve(Gateway(echo, home=home, extra_doors=[Broken])).url
     for path in ("/broken", "/broken/too"):
         told = httpx2.get(url + path, timeout=10)

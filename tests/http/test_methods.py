@@ -53,7 +53,7 @@ def test_head_answers_as_get_does_without_the_body(served: Served, path: str) ->
 
 @pytest.mark.parametrize("path", READ)
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_a_method_that_means_nothing_is_told_which_do(served: Served, method: str, path: str) -> None:
+def test_a_method_that_means_nothing_is_reported_which_do(served: Served, method: str, path: str) -> None:
     told = _sent(served, method, path)
     if told.status_code != 404:  # of what is not there
         assert told.status_code == 405

@@ -1,4 +1,4 @@
-"""A server that remembers in its session what its client said, gives cookies, and answers as largely as it is told.
+"""A server that keeps its client's messages in its session, sets cookies, and answers as largely as requested.
 
 ``python memory_server.py`` prints its address; with ``--sse`` it speaks HTTP+SSE there, the transport of 2024-11-05;
 ``--stdio`` speaks over standard input and output.

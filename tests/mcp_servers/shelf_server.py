@@ -1,7 +1,7 @@
 """A server written with the official SDK alone, whose tools have all that a tool and a result can have.
 
 As a program it speaks over standard input and output; ``running`` serves it over HTTP. The file that is named gets a
-line for each call that was taken back.
+line for each cancelled call.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Shelf:
         except asyncio.CancelledError:
             if self.notes is not None:
                 with self.notes.open("a") as file:
-                    file.write("taken back\n")
+                    file.write("cancelled\n")
             raise
         return {"content": [], "resultType": "complete"}
 

@@ -94,7 +94,7 @@ def test_a_span_says_which_node_it_is_of_and_that_it_was_served(serve: Serve, ho
     assert (span.name, span.kind) == ("turn parrot", SERVER_KIND)
 
 
-async def test_a_collector_that_is_away_is_told_once_and_holds_nobody_up(
+async def test_an_unavailable_collector_is_logged_once_and_blocks_nobody(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(traces, "TRIED_SECONDS", 1)

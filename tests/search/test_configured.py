@@ -81,7 +81,7 @@ def test_vectors_come_from_the_endpoint_that_is_configured(
         assert any("A small red car" in text for text in server.embedded)
         assert names(ask(served.url, "automobile"))[0] == "Red car"  # no item has the word
         server.away = True
-        assert names(ask(served.url, "windy kite")) == ["Green kite"]  # by words, while the endpoint is away
+        assert names(ask(served.url, "windy kite")) == ["Green kite"]  # by words, while the endpoint is unavailable
     assert set(server.keys) == {f"Bearer {KEY}"}
 
 
@@ -126,7 +126,7 @@ def test_the_index_is_in_the_database_that_is_configured(
     asyncio.run(run())
 
 
-def test_an_index_address_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_index_address_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"search\.index: expected postgresql"):
         settings_of({"home": str(tmp_path), "search": {"index": "mysql://x"}})
 
@@ -207,6 +207,6 @@ def test_a_turns_budget_ends_the_models_part_and_not_the_answer(tmp_path: Path, 
     assert any(ware["description"] in json.dumps(summary) for ware in WARES)
 
 
-def test_a_model_that_is_no_agent_is_told(tmp_path: Path, server: Scripted, wares: Path) -> None:
+def test_a_model_that_is_not_an_agent_is_reported(tmp_path: Path, server: Scripted, wares: Path) -> None:
     with pytest.raises(ConfigError, match=r"'w.example': model: there is no agent 'jugde'; there are judge"):
         site(tmp_path, server, wares, sites=[{"name": "w.example", "model": "jugde"}])

@@ -176,7 +176,7 @@ async def test_no_header_can_end_its_line() -> None:
     assert b"".join(wire.written).startswith(b"HTTP/1.1 500 ") and b"x-other" not in b"".join(wire.written)
 
 
-async def test_a_body_is_received_in_the_pieces_that_came_and_the_end_is_told_once() -> None:
+async def test_a_body_is_received_in_the_pieces_that_came_and_ends_once() -> None:
     received: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -42,7 +42,7 @@ def test_headers_without_end_are_refused(serve: Serve, home: Path) -> None:
                 connection.sendall(b"X-More: %s\r\n" % (b"a" * 8000))
 
 
-def test_headers_a_little_too_long_are_told_in_nlip(serve: Serve, home: Path) -> None:
+def test_headers_a_little_too_long_are_reported_in_nlip(serve: Serve, home: Path) -> None:
     port = serve(Gateway(echo, home=home)).port
     answer = heard(port, b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nX-More: " + b"a" * 66_000)
     assert answer.startswith(b"HTTP/1.1 431 ")

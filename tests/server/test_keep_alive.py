@@ -70,7 +70,7 @@ def test_the_same_head_with_other_words_gets_its_own_answers(serve: Serve, home:
             assert (status, told["content"]) == (b"HTTP/1.1 200 OK", f"{word} from 127.0.0.1")
 
 
-def test_who_asks_is_told_by_the_connection_and_not_by_the_head(serve: Serve, home: Path) -> None:
+def test_the_caller_comes_from_the_connection_and_not_from_the_head(serve: Serve, home: Path) -> None:
     port = serve(Gateway(echo, home=home)).port
     with connected(port) as one, connected(port, "127.0.0.2") as two:
         for client, address in ((one, "127.0.0.1"), (two, "127.0.0.2")) * 3:

@@ -147,7 +147,7 @@ def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -
         (["--tls-cert", "absent.pem"], "absent.pem"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_one_line_and_nothing_else(
+def test_what_cannot_be_served_is_reported_in_one_line_and_nothing_else(
     tmp_path: Path, flags: list[str], said: str
 ) -> None:
     (tmp_path / "sabir.yaml").write_text(QUIET)
@@ -157,7 +157,7 @@ def test_what_cannot_be_served_is_told_in_one_line_and_nothing_else(
     assert "Traceback" not in done.stderr
 
 
-def test_a_plain_function_is_told_to_be_decorated() -> None:
+def test_a_plain_function_must_be_decorated() -> None:
     async def hello(turn: object) -> str:
         return "hello"
 
@@ -313,9 +313,7 @@ sys.exit(Gateway(echo, home="state", beside=[Stuck()], serving=serving).run())
 
 
 @pytest.mark.parametrize(("workers", "code"), [("1", 1), ("2", 0)])
-def test_a_gateway_that_is_told_to_stop_ends_even_if_a_part_of_it_never_does(
-    tmp_path: Path, workers: str, code: int
-) -> None:
+def test_a_stopping_gateway_ends_even_if_a_part_of_it_never_does(tmp_path: Path, workers: str, code: int) -> None:
     (tmp_path / "stuck.py").write_text(NEVER_CLOSES)
     process = subprocess.Popen(
         [sys.executable, "stuck.py", workers],
@@ -361,7 +359,7 @@ def test_a_gateway_that_cannot_start_ends_with_exit_3_and_never_says_that_it_lis
     assert ("restarting it" in done.stderr) == (workers == "2")
 
 
-def test_a_start_that_fails_for_what_it_was_told_ends_with_exit_2_and_no_traceback(tmp_path: Path) -> None:
+def test_a_start_with_invalid_settings_ends_with_exit_2_and_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: sqlite:///file/sabir.db\n")
     done = subprocess.run(
@@ -373,7 +371,7 @@ def test_a_start_that_fails_for_what_it_was_told_ends_with_exit_2_and_no_traceba
     assert "Traceback" not in done.stderr and "lifespan" not in done.stderr
 
 
-def test_a_start_that_the_disk_refuses_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_start_that_the_disk_refuses_is_reported_in_a_line(tmp_path: Path) -> None:
     """Whatever part of it: here, the folder in which it notes what it has begun to read."""
     page = tmp_path / "page.html"
     page.write_text("<html><title>Bread</title><p>Rye bread of the day.</p></html>")

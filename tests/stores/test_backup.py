@@ -52,7 +52,7 @@ def test_a_backup_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture
     assert f"1 files of {home}," in capsys.readouterr().out
 
 
-def test_a_backup_overwrites_a_file_only_if_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_backup_overwrites_a_file_only_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home, file = tmp_path / "home", tmp_path / "b.tar.gz"
     home.mkdir()
     (home / "secret.key").write_text("x")

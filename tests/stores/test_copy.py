@@ -250,6 +250,6 @@ async def test_two_gateways_that_start_at_once_migrate_once(postgres: str) -> No
         await store.close()
 
 
-async def test_a_schema_that_does_not_exist_is_told(postgres: str) -> None:
+async def test_a_schema_that_does_not_exist_is_reported(postgres: str) -> None:
     with pytest.raises(ConfigError, match="create it first"):
         await opened(postgres.replace("search_path=", "search_path=no_"))

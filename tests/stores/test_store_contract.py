@@ -72,7 +72,7 @@ async def test_a_recorded_turn_and_its_conversation_are_found(store: Store) -> N
     assert await store.conversation("c1") == msgspec.structs.replace(given.conversation, turns=1, bytes=7)
 
 
-async def test_what_is_not_there_is_none_or_empty(store: Store) -> None:
+async def test_missing_rows_are_none_or_empty(store: Store) -> None:
     assert await store.turn("a") is None
     assert await store.conversation("c1") is None
     assert await store.conversation_by_token("ada", "digest") is None
@@ -441,7 +441,7 @@ async def test_events_of_two_nodes_get_numbers_without_a_gap(store: Store, anoth
 # -- audit -----------------------------------------------------------------------------------------
 
 
-async def test_audit_lines_are_chained_in_the_order_they_were_told(store: Store) -> None:
+async def test_audit_entries_are_chained_in_order(store: Store) -> None:
     await store.audit(AuditLine(NOW, "refused", "eve", outcome="Forbidden", detail={"n": 1}))
     await store.record(entry("a"))
     await store.record(entry("b", audit=False))

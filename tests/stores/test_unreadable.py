@@ -1,4 +1,4 @@
-"""Rows that cannot be read, from whatever cause: they are told as what is left of them, and the others are read."""
+"""Unreadable rows, for whatever reason: what is left of them is returned, and the others are read."""
 
 from __future__ import annotations
 

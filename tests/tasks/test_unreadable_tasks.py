@@ -101,7 +101,7 @@ async def test_a_node_starts_where_the_one_of_its_name_left_a_task_that_cannot_b
     assert (await until(lambda task: task.state == "failed", again, "one")).fault == LOST_TASK
 
 
-async def test_who_looks_for_it_is_told_and_so_is_who_cancels_answers_or_follows(node: MakeNode) -> None:
+async def test_finding_cancelling_answering_or_following_it_reports_the_failure(node: MakeNode) -> None:
     here = await node(other)
     for task_id in ("one", "two", "three", "four"):
         await left(node, here, task_id, "input-required", question={"text": 5})
@@ -138,7 +138,7 @@ async def test_a_task_that_cannot_be_taken_up_fails_and_the_next_runs(
     assert broken(caplog) == []
 
 
-async def test_events_that_hold_what_they_should_not_are_told_as_unreadable(node: MakeNode) -> None:
+async def test_events_with_invalid_content_are_reported_as_unreadable(node: MakeNode) -> None:
     here = await node(asks)
     task = await here.tasks.submit(asked("x"))
     await until(lambda row: row.state == "input-required", here, task.id)

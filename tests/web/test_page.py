@@ -66,7 +66,7 @@ def test_the_page_lets_a_browser_do_nothing_but_ask_its_own_gateway(site: Served
     assert httpx2.get(f"{site.url}/web/nothing.js").status_code == 404
 
 
-def test_a_person_asks_answers_waits_and_is_told_what_failed(
+def test_a_person_asks_answers_waits_and_sees_what_failed(
     chromium: str, drive: Drive, site: Served, tmp_path: Path
 ) -> None:
     told = drive("page.mjs", chromium, site.url, str(tmp_path))

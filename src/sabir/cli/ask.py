@@ -266,7 +266,7 @@ def place_of(url: str) -> Path:
 
 
 def left_off(place: Path) -> dict[str, Any]:
-    """The stored conversation; empty if there is none, or it cannot be read."""
+    """The stored conversation; empty if it does not exist or cannot be read."""
     try:
         return msgspec.json.decode(place.read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError):

@@ -40,7 +40,7 @@ def imported(use: str, beside: Path | None, place: str) -> Any:
 
 
 def place_of(exc: BaseException) -> str:
-    """The last line of the program's own code in a traceback, as ``file.py:12``; empty if there is none."""
+    """The last line of the program's own code in a traceback, as ``file.py:12``, or an empty text."""
     frames = traceback.extract_tb(exc.__traceback__)
     own = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""

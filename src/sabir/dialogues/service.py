@@ -337,8 +337,8 @@ class Dialogues:
     async def reply(
         self, conversation: str, after: str, receiver: str, seconds: float, *, last: bool = False
     ) -> Envelope | None:
-        """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if there is none
-        in time."""
+        """The first reply to a message (or, with ``last``, the one that ends or asks for input); None if it does not
+        arrive in time."""
         until = time.monotonic() + seconds
         with self.watch((receiver,)) as changed:
             while True:

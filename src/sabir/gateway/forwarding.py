@@ -94,7 +94,7 @@ class Forwarding:
 
 
 def forwarded_url(headers: Mapping[bytes, bytes], hosts: frozenset[str] = frozenset()) -> str | None:
-    """The public address in a proxy's headers; None if there is none, or if it is internal.
+    """The public address in a proxy's headers; None if it is missing or internal.
 
     ``hosts`` are the allowed names, if any are configured.
     """

@@ -211,7 +211,7 @@ def idempotency_key(headers: Mapping[bytes, bytes], protocol: str) -> str | None
 
 
 def media_type_of(headers: Mapping[bytes, bytes]) -> str:
-    """The media type of a body without parameters; empty if there is none."""
+    """The media type of a body without parameters, or an empty text."""
     return _media_type(headers.get(b"content-type", b""))
 
 

@@ -12,7 +12,7 @@ ChunkType = Literal["content", "tool_calls", "tool_result", "error", "done", "ag
 
 
 class StreamChunk(msgspec.Struct):
-    """A chunk. ``content`` is text, empty if there is none, so that it can be printed directly."""
+    """A chunk. ``content`` is always text, perhaps empty, so that it can be printed directly."""
 
     type: ChunkType
     content: str = ""

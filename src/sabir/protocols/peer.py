@@ -126,7 +126,7 @@ class Peer(ABC):
                 self._restore_state(exported.get("left"))
 
     def _left(self) -> Any:
-        """The remote state of our own conversation as plain data; None if there is none."""
+        """The remote state of our own conversation as plain data, or None."""
         return None
 
     def _restore_state(self, left: Any) -> None:  # noqa: B027  # not every protocol has conversations

@@ -285,7 +285,7 @@ def _make_folder(folder: int, name: str) -> None:
 
 
 def _mode_to_keep(folder: int, name: str) -> int | None:
-    """The mode of the file that is replaced; None if there is none.
+    """The mode of the file that is replaced; None for a new file.
 
     Raises:
         TurnFailed: it is a link or a special file, and something else may rely on what it is.

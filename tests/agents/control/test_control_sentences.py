@@ -69,13 +69,13 @@ AROUND = [
 
 
 @pytest.mark.parametrize("around", AROUND)
-def test_a_request_in_the_mouth_of_somebody_else_is_none(around: str) -> None:
+def test_a_quoted_request_is_not_a_request(around: str) -> None:
     acts = [row["sentence"] for row in ROWS if row["act"] is not None]
     assert [said for said in acts if act_of(around.format(said)) is not None] == []
 
 
 @pytest.mark.parametrize("denial", ["not", "never", "nicht", "niemals", "nunca", "jamás", "pas", "jamais"])
-def test_a_request_with_a_denial_anywhere_in_it_is_none(denial: str) -> None:
+def test_a_request_with_a_denial_anywhere_in_it_is_not_a_request(denial: str) -> None:
     binding = ("erase", "accept", "anonymous on", "keeper client", "keeper server", "keeper both", "limits", "end")
     for row in ROWS:
         words = row["sentence"].split(" ") if row["act"] in binding else []

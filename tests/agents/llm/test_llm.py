@@ -85,7 +85,7 @@ async def test_what_was_not_begun_is_asked_again(server: Scripted) -> None:
         (Response(None, 307, headers={"location": "http://127.0.0.1:1/"}), PeerRefused, r"m: it refused \(307\)"),
     ],
 )
-async def test_failures_are_told_by_the_agents_name_without_key_and_address(
+async def test_failures_name_the_agent_without_key_and_address(
     server: Scripted, answer: Response, wrong: type[Exception], words: str
 ) -> None:
     server.script = lambda body: answer
@@ -108,7 +108,7 @@ async def test_a_model_that_does_not_end_is_left_at_the_deadline(server: Scripte
         await events(model_agent("m", backend(server, seconds=0.2)), Turn(Message.text("Hi")))
 
 
-async def test_nobody_there_is_told_after_trying(unused_url: str) -> None:
+async def test_an_unreachable_service_is_reported_after_retries(unused_url: str) -> None:
     agent = model_agent("m", BackendSettings(model="small", base_url=unused_url))
     with pytest.raises(PeerUnavailable, match="m: no connection"):
         await events(agent, Turn(Message.text("Hi")))
@@ -149,7 +149,7 @@ def test_an_agent_of_the_configuration_is_a_model(monkeypatch: pytest.MonkeyPatc
         ({"model": "x", "base_url": "ftp://x"}, "base_url: expected a URL"),
     ],
 )
-def test_a_wrong_backend_is_told(given: dict[str, Any], words: str) -> None:
+def test_a_wrong_backend_is_reported(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         agent_of(settings_of({"agents": [{"id": "a", "backend": given}]}).agents[0])
 
@@ -206,7 +206,7 @@ def test_a_price_that_cannot_be_is_rejected(wrong: str) -> None:
         settings_of(yaml.safe_load(text))
 
 
-async def test_an_agreed_vocabulary_is_told_to_the_model(server: Scripted) -> None:
+async def test_an_agreed_vocabulary_is_sent_to_the_model(server: Scripted) -> None:
     agreed = Conversation("c", agreed={"vocabulary": ["yes", "no"]})
     await events(model_agent("m", backend(server), system_message="Be brief."), Turn(Message.text("Is it?"), agreed))
     system = [line["content"] for line in server.chats[0]["messages"] if line["role"] == "system"]

@@ -164,19 +164,19 @@ ERRORS_IN_STREAMS = {
 
 
 @pytest.mark.parametrize("vendor", list(ERRORS_IN_STREAMS))
-async def test_an_error_in_the_stream_is_told(vendor: str) -> None:
+async def test_an_error_in_the_stream_is_reported(vendor: str) -> None:
     step = Response(ERRORS_IN_STREAMS[vendor], media_type="text/event-stream")
     with model_server(vendor, step) as server, pytest.raises(PeerRefused, match="overloaded"):
         await heard(agent(server))
 
 
-async def test_a_question_that_gemini_blocks_is_told() -> None:
+async def test_a_question_that_gemini_blocks_is_reported() -> None:
     step = Response('data: {"promptFeedback": {"blockReason": "SAFETY"}}\n\n', media_type="text/event-stream")
     with model_server("gemini", step) as server, pytest.raises(PeerRefused, match=r"blocked the question \(SAFETY\)"):
         await heard(agent(server))
 
 
-async def test_invalid_arguments_of_a_call_are_told() -> None:
+async def test_invalid_arguments_of_a_call_are_reported() -> None:
     events = (
         'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "name": "f"}}\n\n'
         'data: {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "[1"}}\n\n'
@@ -282,7 +282,7 @@ async def test_what_an_answer_that_broke_off_has_used_is_on_the_account(vendor: 
 
 
 @pytest.mark.parametrize("later", ["0", "0.01", "Wed, 21 Oct 2015 07:28:00 GMT", "soon"])
-async def test_every_form_of_retry_after_is_heeded(later: str) -> None:
+async def test_every_form_of_retry_after_is_honoured(later: str) -> None:
     busy = DIALECTS["openai"].refuses(429, "busy", **{"retry-after": later})
     with model_server("openai", busy, "Now") as server:
         assert reply(await heard(agent(server))).text.strip() == "Now"

@@ -65,7 +65,7 @@ async def test_a_colour_filters_what_states_one_by_any_of_its_shades(wares: Loca
     assert "1. Wool jacket, navy and cream: " in blue.text
 
 
-async def test_a_colour_that_nothing_has_is_told_and_the_rest_is_shown(wares: LocalIndex) -> None:
+async def test_a_colour_that_nothing_has_is_reported_and_the_rest_is_shown(wares: LocalIndex) -> None:
     message = await asker(wares).reply("purple jackets")
     assert set(ids(message)) == {"j1", "j2", "j3"}
     assert '(I did not go by "purple": nothing that was found is said to be purple.)' in message.text
@@ -85,7 +85,7 @@ async def test_what_is_to_be_had_with_it_filters_where_things_state_it(wares: Lo
     assert {"l2", "l3"} <= set(ids(with_friends)) and meta(with_friends)["ignored"] == []
 
 
-async def test_what_nothing_has_with_it_is_told(wares: LocalIndex) -> None:
+async def test_something_that_nothing_comes_with_is_reported(wares: LocalIndex) -> None:
     message = await asker(wares).reply("kite with tomatoes")
     assert ids(message)[0] == "k1"
     assert meta(message)["ignored"] == [
@@ -102,7 +102,7 @@ async def test_only_things_of_a_kind_are_put_in_order_and_show_what_by(wares: Lo
     assert cheaper.text.startswith("1. Paring knife, $40: ")
 
 
-async def test_an_order_by_what_nothing_states_is_told(wares: LocalIndex) -> None:
+async def test_an_order_by_what_nothing_states_is_reported(wares: LocalIndex) -> None:
     message = await asker(wares).reply("cheapest hotels")
     assert ids(message) == ["h1"]
     assert '(I did not go by "cheapest": what was found does not state a price.)' in message.text
@@ -115,7 +115,7 @@ async def test_the_cheapest_of_all_is_found_also_behind_the_newest(wares: LocalI
     assert ids(await asker(index).reply("cheapest products"))[0] == "old"
 
 
-async def test_words_that_are_met_apart_and_never_together_are_told(wares: LocalIndex) -> None:
+async def test_words_that_are_met_apart_and_never_together_are_reported(wares: LocalIndex) -> None:
     message = await asker(wares).reply("pumpkin soup")
     assert set(ids(message)) == {"s1", "s2"}
     assert meta(message)["note"] == "Nothing here is about pumpkin and soup together; these come nearest."
@@ -140,7 +140,9 @@ async def test_a_list_shows_what_it_was_filtered_by(shop: LocalIndex) -> None:
     assert [each["matched"] for each in near if each["@id"] == "l2"] == [{"distance": "30 km from Boise"}]
 
 
-async def test_a_day_that_does_not_matter_is_told_and_what_happens_on_another_is_left_out(wares: LocalIndex) -> None:
+async def test_an_irrelevant_day_is_reported_and_what_happens_on_another_is_left_out(
+    wares: LocalIndex,
+) -> None:
     message = await asker(wares).reply("knife on Saturday")
     assert set(ids(message)) == {"n1", "n2"}  # the course is on a Friday
     assert '(I did not go by "on Saturday": what was found is not tied to a day.)' in message.text
@@ -175,7 +177,7 @@ async def test_what_fits_best_need_not_say_for_how_many_it_is() -> None:
         ("when is the course on the knife?", {"date": "Friday, 5 June 2026"}),
     ],
 )
-async def test_what_a_question_asks_to_be_told_is_shown(wares: LocalIndex, asked: str, shown: dict[str, str]) -> None:
+async def test_facts_that_a_question_asks_for_are_shown(wares: LocalIndex, asked: str, shown: dict[str, str]) -> None:
     [first, *_] = results(await asker(wares).reply(asked))
     assert first["matched"] == shown
 
@@ -221,7 +223,7 @@ async def test_a_question_in_words_is_not_taken_for_a_name_that_nothing_has(ware
     assert meta(await asker(wares).reply("pumpkin in a soup"))["note"] == ""
 
 
-async def test_of_several_sites_one_that_is_not_here_is_told(shop: LocalIndex) -> None:
+async def test_an_unknown_site_among_several_is_reported(shop: LocalIndex) -> None:
     message = await asker(shop).reply("soup", SiteAsk(filters={"site": ["shop.example", "nope.example"]}))
     assert ids(message)[0] == "r1"
     assert [(each["name"], each["reason"]) for each in meta(message)["ignored"]] == [
@@ -260,7 +262,7 @@ async def test_when_a_recipe_was_published_is_not_when_it_is(shop: LocalIndex) -
     assert soup["@id"] == "r1" and "matched" not in soup
 
 
-async def test_opening_hours_are_shown_to_who_asks_for_them() -> None:
+async def test_opening_hours_are_shown_if_asked_for() -> None:
     index = LocalIndex(None, None)
     await index.put([thing("m", "Market hall", "GroceryStore", openingHours=["Mo-Sa 08:00-18:00"])])
     [hall] = results(await asker(index).reply("what time does the market hall open?"))
@@ -268,7 +270,7 @@ async def test_opening_hours_are_shown_to_who_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize("said", ["hello", "Hi there!", "thanks", "help", "what can you do?"])
-async def test_who_only_says_hello_is_told_what_can_be_asked(wares: LocalIndex, said: str) -> None:
+async def test_a_greeting_is_answered_with_what_can_be_asked(wares: LocalIndex, said: str) -> None:
     site = Site(wares, description="Sells wares", examples=["jackets", "cheapest knife"])
     message = await Asker(site).reply(said)
     assert message.text == 'Sells wares. Ask, for example: "jackets", "cheapest knife".'

@@ -134,7 +134,7 @@ async def test_the_example_of_the_nlweb_document_obeys_its_filters(sample: Local
     assert all(each["actions"] for each in results(message) if "pudding" in each["@id"])
 
 
-async def test_what_cannot_be_applied_is_told_in_meta_and_in_words(shop: LocalIndex) -> None:
+async def test_ignored_filters_are_reported_in_meta_and_in_text(shop: LocalIndex) -> None:
     message = await Asker(agent(shop)).reply("pumpkin soup", SiteAsk(filters={"flavour": "sour"}))
     assert meta(message)["ignored"] == [{"name": "flavour", "value": "sour", "reason": "no item states flavour"}]
     assert message.text.endswith('(I did not go by flavour "sour": no item states flavour.)')
@@ -145,7 +145,7 @@ async def test_nothing_found_is_a_reply_with_a_total_of_zero(shop: LocalIndex) -
     assert (meta(message)["total"], results(message), message.text) == (0, [], "I found nothing for that.")
 
 
-async def test_nothing_found_is_told_alike_in_every_mode(shop: LocalIndex) -> None:
+async def test_nothing_found_is_reported_alike_in_every_mode(shop: LocalIndex) -> None:
     for modes in (("list", "summarize"), ("generate",), ("summarize", "list")):
         message = await Asker(agent(shop)).reply("quantum chromodynamics", SiteAsk(modes=modes))
         assert message.text == "I found nothing for that."
@@ -164,7 +164,7 @@ async def test_an_agent_of_one_site_answers_for_no_other(shop: LocalIndex) -> No
 
 
 @pytest.mark.parametrize("content", [{"modes": ["sing"]}, {"limit": "many"}, {"nonsense": 1}])
-async def test_an_ask_that_is_none_is_a_fault(shop: LocalIndex, content: dict[str, Any]) -> None:
+async def test_an_invalid_ask_is_a_fault(shop: LocalIndex, content: dict[str, Any]) -> None:
     turn = Turn(Message.of(text_part("soup"), json_part(content, label="ask")))
     [event] = [event async for event in agent(shop)(turn)]
     assert isinstance(event, Fault)
@@ -174,7 +174,7 @@ async def test_an_ask_that_is_none_is_a_fault(shop: LocalIndex, content: dict[st
 # Follow-ups
 
 
-async def test_a_follow_up_keeps_the_topic_and_the_rewritten_question_is_told(shop: LocalIndex) -> None:
+async def test_a_follow_up_keeps_the_topic_and_the_rewritten_question_is_reported(shop: LocalIndex) -> None:
     asker = Asker(agent(shop, questions=False))
     await asker.reply("recipes")
     message = await asker.reply("without nuts")
@@ -355,7 +355,7 @@ async def test_memory_moves_items_that_it_speaks_against_down(shop: LocalIndex) 
 
 
 class Model:
-    """Says what it is told to say; a scripted model of language."""
+    """A scripted language model."""
 
     def __init__(self, written: Sequence[tuple[str, int]] = (), fails: bool = False) -> None:
         self.written, self.fails = written, fails
@@ -379,7 +379,7 @@ class Model:
     def _called(self, name: str) -> None:
         self.calls.append(name)
         if self.fails:
-            raise TurnFailed("the model is away")
+            raise TurnFailed("the model is unavailable")
 
 
 async def test_a_model_is_called_once_for_each_step_and_not_for_each_item(shop: LocalIndex) -> None:
@@ -470,7 +470,7 @@ async def test_as_many_as_are_asked_for_come(sample: LocalIndex) -> None:
 
 async def test_a_weight_that_fails_weighs_nothing(shop: LocalIndex) -> None:
     async def away(turn: Turn, hit: Hit) -> float:
-        raise TurnFailed("the stock is away")
+        raise TurnFailed("the stock is unavailable")
 
     plain = await Asker(agent(shop)).reply("pumpkin soup")
     assert results(await Asker(agent(shop, weight=away)).reply("pumpkin soup")) == results(plain)

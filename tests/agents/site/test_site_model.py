@@ -211,7 +211,7 @@ async def test_what_a_model_only_thinks_is_no_ranking(shop: LocalIndex) -> None:
     assert await told(shop, thinking) == [plain[1], plain[0], *plain[2:]]
 
 
-async def test_a_model_is_told_what_is_known_of_the_asker(shop: LocalIndex) -> None:
+async def test_a_model_gets_what_is_known_about_the_caller(shop: LocalIndex) -> None:
     ask = SiteAsk(memory=("vegetarian",), about="cooks for two", languages="de, en;q=0.5")
     _, prompts = await asked(shop, lambda prompt: "no", "pumpkin soup", ask)
     assert "Known about the user: vegetarian; cooks for two; reads de, en;q=0.5" in prompts[0]

@@ -63,7 +63,7 @@ async def test_a_model_leads_and_what_it_does_not_name_follows() -> None:
     assert ids([hit async for hit in led(said(), found, given(found), 3)]) == ["0", "1", "2"]
 
 
-async def test_a_model_is_heard_to_its_end_and_shows_no_more_than_the_page() -> None:
+async def test_a_model_is_read_to_its_end_and_shows_no_more_than_the_page() -> None:
     heard: list[int] = []
 
     async def speaking() -> AsyncGenerator[tuple[int, float], None]:

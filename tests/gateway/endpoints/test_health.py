@@ -32,9 +32,7 @@ def test_a_turn_that_waits_for_an_answer_is_not_said_to_run(serve: Serve, home: 
     assert (health["running"], health["waiting"]) == (0, 0)
 
 
-async def test_health_is_told_soon_also_while_the_store_takes_its_time(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_health_answers_soon_even_while_the_store_is_slow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.05)
     gateway = Gateway(barista, home=home)
     await gateway.start()

@@ -216,7 +216,7 @@ async def test_a_line_rehashed_in_place_breaks_the_one_behind_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("wrong", ["", "7", "x:abc", "7:abc", f"-1:{'0' * 64}"])
-async def test_an_anchor_that_is_none_is_said(tmp_path: Path, wrong: str) -> None:
+async def test_an_invalid_anchor_is_reported(tmp_path: Path, wrong: str) -> None:
     store = await written(tmp_path / "s.db", 1)
     with pytest.raises(ConfigError):
         await verify(store, anchor=wrong)

@@ -121,7 +121,7 @@ async def test_redacted_lines_are_checked_in_their_places_and_counted(store: Mem
     assert [str(each) for each in verify_export(hidden[:1] + hidden[2:]).broken] == ["line 3: is gone"]
 
 
-async def test_a_file_without_a_line_is_told(lines: list[bytes]) -> None:
+async def test_a_file_without_a_line_is_reported(lines: list[bytes]) -> None:
     with pytest.raises(ConfigError, match="has no audit entry"):
         verify_export([b"\n"])
 

@@ -21,7 +21,7 @@ def turn(number: int) -> Turn:
 
 
 class Fickle(MemoryStore):
-    """Is away as often as it is told, and counts how often it was asked."""
+    """Unavailable as often as configured; counts its calls."""
 
     def __init__(self, away: int = 0) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ async def test_lines_wait_while_the_store_is_away() -> None:
     assert await turns_of(store) == ["1", "2"]
 
 
-async def test_only_so_many_wait_and_how_many_did_not_is_told() -> None:
+async def test_only_so_many_wait_and_the_rest_is_counted() -> None:
     store = await opened()
     notes = AuditBuffer(store, seconds=0.01, limit=3)
     for number in range(5):

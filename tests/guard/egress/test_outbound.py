@@ -49,7 +49,7 @@ INSIDE = [
     "http://[fd00:ec2::254]/",
     "http://[ff02::1]/",
 ]
-# Every row of IANA's special-purpose registries for IPv4 and IPv6, multicast, and what was taken back since; and
+# Every row of IANA's special-purpose registries for IPv4 and IPv6, multicast, and deprecated ranges since; and
 # whether an address of it is somebody on the open internet.
 SPECIAL = {
     "0.0.0.0/8": False,
@@ -78,7 +78,7 @@ SPECIAL = {
     "255.255.255.255/32": False,
     "::/128": False,
     "::1/128": False,
-    "::/96": False,  # IPv4-compatible, taken back
+    "::/96": False,  # IPv4-compatible, deprecated
     "::808:808/128": False,
     "::ffff:10.0.0.0/104": False,
     "::ffff:127.0.0.1/128": False,
@@ -92,7 +92,7 @@ SPECIAL = {
     "64:ff9b:1::8.8.8.8/128": False,
     "100::/64": False,
     "100:0:0:1::/64": False,
-    "200::/7": False,  # NSAP, taken back
+    "200::/7": False,  # NSAP, deprecated
     "2001::/23": False,
     "2001::/32": False,  # Teredo
     "2001:0:4136:e378:8000:63bf:f5ff:fffe/128": False,  # 10.0.0.1 by it
@@ -116,7 +116,7 @@ SPECIAL = {
     "5f00::/16": False,
     "fc00::/7": False,
     "fe80::/10": False,
-    "fec0::/10": False,  # site-local, taken back
+    "fec0::/10": False,  # site-local, deprecated
     "ff00::/8": False,
     # beside them
     "1.0.0.0/8": True,

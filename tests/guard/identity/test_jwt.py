@@ -281,7 +281,7 @@ async def test_while_the_issuer_is_silent_the_last_keys_are_good_and_without_any
     await closed(known)
 
 
-async def test_without_keys_everybody_is_told_to_come_back_and_nobody_is_taken_for_wrong(
+async def test_without_keys_every_caller_gets_503_and_no_token_counts_as_invalid(
     issuer: Issuer, site: Site, fetcher: GuardedClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "sabir")

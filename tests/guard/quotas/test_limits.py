@@ -1,4 +1,4 @@
-"""How much: rates, places, daily quotas, budgets; and what is told of them."""
+"""Limits: rates, concurrency slots, daily quotas, budgets; and how they are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_caller_an_address_and_an_agent_each_have_their_rate(clock: Clock) -> 
 
 
 def let_in(rates: Rates, name: str) -> bool:
-    """Whether one who is told apart by this name only is let in, at a place where many are."""
+    """Whether a caller known only by this name is admitted, at an address shared by many."""
     try:
         rates.check_share("amqp", name)
     except RateLimited:
@@ -136,7 +136,7 @@ async def test_a_flood_is_turned_away_before_anyone_looks_who_it_is() -> None:
     assert verifier.asked == 2
 
 
-def test_what_remains_is_told_in_headers(clock: Clock) -> None:
+def test_the_remaining_quota_is_in_headers(clock: Clock) -> None:
     rates = Rates(Quotas(rate_per_caller=2.0, burst=10.0), clock=clock)
     for _ in range(4):
         rates.check_caller(ALICE)
@@ -186,7 +186,7 @@ async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: Memory
     await usage.spend(STRANGER, 10, meter)
     with pytest.raises(RateLimited, match="50 tokens a day"):
         await usage.begin(STRANGER)
-    await usage.begin(Caller(address="192.0.2.8"))  # strangers are told apart by their address
+    await usage.begin(Caller(address="192.0.2.8"))  # anonymous callers are distinguished by their address
     left = {each.name: each.remaining for each in await usage.left(STRANGER)}
     assert left == {"daily-bytes": 980.0, "daily-tokens": 0.0, "daily-cost": pytest.approx(0.3)}
 

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 
 
 class Executor(AgentExecutor):
-    """Does as it is told: ``message``, ``stream``, ``ask``, ``fail``, ``wait``, or says which context it is in."""
+    """Follows commands: ``message``, ``stream``, ``ask``, ``fail``, ``wait``, or says which context it is in."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
@@ -41,7 +41,7 @@ class Executor(AgentExecutor):
             back.metadata.update({"extensions asked for": sorted(context.call_context.requested_extensions)})
             await event_queue.enqueue_event(back)
             return
-        if words == "late":  # says nothing at all until it is told to
+        if words == "late":  # silent until released
             self.reached.set()
             while not self.go_on.is_set():
                 await asyncio.sleep(0.005)

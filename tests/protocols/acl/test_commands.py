@@ -305,7 +305,7 @@ def test_each_suggestion_applies_and_leaves_the_tests_green(tmp_path: Path) -> N
         assert (folder / "snippet.py").read_text() != SOURCE
 
 
-async def test_a_selection_that_is_none_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_selection_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
     file.write_text("x = 1\n")
     code, _, err = await sabir("ide", str(file), "refactor", "--select", "3:1")

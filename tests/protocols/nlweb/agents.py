@@ -39,7 +39,7 @@ async def broken(turn: Turn) -> str:
     raise RuntimeError("the password is hunter2")
 
 
-@agent(description="Sends one result, and the next when it is told to")
+@agent(description="Sends one result, and the next on request")
 async def stepper(turn: Turn) -> AsyncIterator[Any]:
     first, second = ({"@type": "Thing", "@id": f"urn:x:{n}", "name": n, "score": 9} for n in "ab")
     yield Delta(json_part(first, label="result"))

@@ -1,4 +1,4 @@
-"""What NLWeb tests share: a gateway with a site, and with agents that are none."""
+"""What NLWeb tests share: a gateway with a site, and with other agents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shop(Site):
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A gateway with a site, and with agents that are none."""
+    """A gateway with a site, and with other agents."""
     home: Path = tmp_path_factory.mktemp("nlweb")
     index = LocalIndex(None, None)
     shop = Shop(index, "pumpkins-r-us.com", name="shop", questions=False)

@@ -22,7 +22,7 @@ Answer = tuple[int, str, str]  # status, content type, body
 
 
 class Server:
-    """An HTTP server that answers as it is told and remembers what it was asked."""
+    """An HTTP server with configured answers that records its requests."""
 
     def __init__(self, answer: Callable[[str, dict[str, Any]], Answer]) -> None:
         asked = self.asked = list[tuple[str, dict[str, Any]]]()

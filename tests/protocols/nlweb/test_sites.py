@@ -342,7 +342,7 @@ def test_the_sample_goes_where_it_is_not_wanted_and_what_was_ingested_stays(
         assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]
 
 
-def test_a_source_that_cannot_be_read_is_told_and_nothing_is_said_of_what_answers_beside_it(
+def test_an_unreadable_source_is_reported_without_a_hint_about_serving(
     ferry: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torn = tmp_path / "torn.json"

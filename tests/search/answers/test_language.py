@@ -107,7 +107,7 @@ def test_a_field_that_few_items_state_is_not_asked_for() -> None:
         ("without nuts", None),
     ],
 )
-def test_an_answer_is_told_from_another_question(said: str, understood: tuple[list[str], str] | None) -> None:
+def test_an_answer_is_distinguished_from_another_question(said: str, understood: tuple[list[str], str] | None) -> None:
     assert chosen(said, ("Boise (13)", "Eagle (7)")) == understood
 
 

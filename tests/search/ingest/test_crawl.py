@@ -137,7 +137,7 @@ def test_the_sitemap_goes_before_the_links_and_an_empty_one_does_not(
     assert report_of(capsys, f"{site.url}/", "--config", config, "--delay", "0", "--crawl")["way"] == "crawl"
 
 
-def test_a_limit_holds_is_told_and_keeps_sync_from_removing(
+def test_a_limit_holds_is_reported_and_keeps_sync_from_removing(
     site: Site, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     furnish(site)

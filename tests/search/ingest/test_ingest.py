@@ -273,7 +273,7 @@ async def test_a_bad_item_is_reported_and_the_rest_is_read(index: LocalIndex, tm
     assert [problem.place for problem in report.problems] == ["a.jsonl:2"]
 
 
-async def test_progress_is_told_with_rate(index: LocalIndex, tmp_path: Path) -> None:
+async def test_progress_is_reported_with_rate(index: LocalIndex, tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.jsonl").write_text(lines(f"R{number}"))
     told: list[IngestProgress] = []

@@ -58,7 +58,7 @@ def test_a_script_in_a_feed_is_not_read_and_inline_markup_does_not_part_words() 
     assert isinstance(item, Item) and item.description == "Hello world. More."
 
 
-def test_a_problem_is_told_in_good_grammar() -> None:
+def test_a_problem_is_reported_in_good_grammar() -> None:
     [problem] = items({"@type": "Event"}, site="s", place="p")
     assert problem == Problem("p", "an Event without a name, a description and text")
 

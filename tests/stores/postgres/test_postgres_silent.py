@@ -37,7 +37,7 @@ async def store(server: PrivatePostgres) -> AsyncIterator[PostgresStore]:
 
 
 async def refused_after(store: PostgresStore, many: int) -> float:
-    """How long the slowest of so many callers waits until it is told."""
+    """How long the slowest of many callers waits for its error."""
 
     async def one(number: int) -> None:
         with pytest.raises(StoreUnavailable, match="the store is unavailable"):
@@ -49,7 +49,7 @@ async def refused_after(store: PostgresStore, many: int) -> float:
     return time.monotonic() - begun
 
 
-async def test_callers_of_a_silent_server_are_told_within_its_patience_and_its_return_is_noticed(
+async def test_callers_of_a_silent_server_get_an_error_in_time_and_its_return_is_noticed(
     server: PrivatePostgres, store: PostgresStore
 ) -> None:
     await store.put(Record("s", "k", b"kept"))
@@ -112,7 +112,7 @@ async def test_a_node_on_a_silent_server_stops_however_many_agents_it_offers(
 
 
 async def test_a_batch_that_was_given_up_is_not_done_after_later_ones(store: PostgresStore) -> None:
-    """It was told as not done; a server that was silent may come to it when its writer has long gone on."""
+    """It was reported as not done; a silent server may get to it long after its writer has continued."""
     writer = store._writer
     assert writer is not None
     batches: list[tuple[object, ...]] = []

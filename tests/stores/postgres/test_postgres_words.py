@@ -1,4 +1,4 @@
-"""Of a PostgreSQL that is away: said to its operator where and why, to callers that it is; to the log seldom."""
+"""An unavailable PostgreSQL: its operator learns where and why, callers only that it is; the log stays short."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_commands_say_where_it_should_be_and_what_is_wrong(
         assert capsys.readouterr().err == f"sabir: {told}\n"
 
 
-async def test_a_wrong_password_is_told_as_one(server: PrivatePostgres) -> None:
+async def test_a_wrong_password_is_reported_as_one(server: PrivatePostgres) -> None:
     connection = await asyncpg.connect(server.address)
     await connection.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
     await connection.close()
@@ -126,7 +126,7 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
     assert re.fullmatch(rf"INFO {re.escape(place)} available again after \d+\.\d s", told[1])
 
 
-async def test_an_outage_that_lasts_is_told_again_after_a_while(
+async def test_a_long_outage_is_logged_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = outage.Outage(0.0, "PostgreSQL at here")

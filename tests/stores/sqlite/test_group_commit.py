@@ -62,7 +62,7 @@ async def test_the_writer_begins_while_more_jobs_are_coming(writer: GroupCommit)
     assert await writer.submit(count) == AT_ONCE + 1
 
 
-async def test_a_job_that_fails_is_told_to_its_caller_alone(writer: GroupCommit) -> None:
+async def test_a_failed_job_is_reported_to_its_caller_alone(writer: GroupCommit) -> None:
     told = await asyncio.gather(
         writer.submit((1,)), writer.submit(refuse), writer.submit((2,)), writer.submit((3,)), return_exceptions=True
     )

@@ -133,7 +133,7 @@ async def _answered(client: Talker, asked: Heard) -> Heard:
     return await client.ask("book", "M", asked.place)
 
 
-async def test_an_mcp_client_that_cannot_be_asked_is_told_what_is_missing(hotel: Served) -> None:
+async def test_an_mcp_client_that_cannot_be_asked_learns_what_is_missing(hotel: Served) -> None:
     talker = McpTalker(hotel.url)
     assert "size" in (await by_mcp(talker, {"nights": 2})).failure
     await talker.aclose()

@@ -58,7 +58,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("protocol", TALKERS)
 @pytest.mark.parametrize("case", WRONG)
-async def test_the_caller_is_told_a_failure_in_its_own_protocol(
+async def test_the_caller_gets_a_failure_in_its_own_protocol(
     there: Served, protocol: str, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     talker = TALKERS[protocol](there.url)

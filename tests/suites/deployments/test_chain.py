@@ -176,7 +176,7 @@ def _tokens(data: bytes) -> tuple[object, ...]:
     return nlip.decode(body).tokens if body else ()
 
 
-async def test_a_dead_hop_is_told_in_words(serve: Serve, home: Path) -> None:
+async def test_a_dead_hop_is_reported_in_words(serve: Serve, home: Path) -> None:
     peer = NlipHttpPeer("http://127.0.0.1:9", name="gone", retries=0)
     served = serve(Gateway(peer, home=home, beside=[peer]))
     async with NlipHttpPeer(served.url, retries=0) as client:

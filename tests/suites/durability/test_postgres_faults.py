@@ -87,7 +87,7 @@ async def test_a_restart_under_load_loses_no_turn_and_doubles_none(
     while len(recorded) < at + 100:
         await asyncio.sleep(0.01)
     stopping.set()
-    await asyncio.gather(*callers)  # nobody was told of any failure
+    await asyncio.gather(*callers)  # no caller saw a failure
 
     stored = [turn.id for n in range(16) for turn in await store.turns(f"c{n}", 100_000)]
     assert sorted(stored) == sorted(recorded)
@@ -104,7 +104,7 @@ async def test_a_restart_under_load_loses_no_turn_and_doubles_none(
     await store.close()
 
 
-async def test_a_server_that_stays_away_is_told_clearly_and_soon_and_its_return_is_noticed(
+async def test_an_unavailable_server_is_reported_clearly_and_soon_and_its_return_is_noticed(
     server: PrivatePostgres, address: str
 ) -> None:
     store = PostgresStore(address, patience=0.5)

@@ -148,7 +148,7 @@ async def test_a_signing_key_that_cannot_be_read_is_made_anew() -> None:
     assert one.id == two.id
 
 
-async def test_the_log_is_told_of_a_record_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreadable_record_is_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     name = uuid4().hex
     await store.put(Record(ENTRIES, f"{name}/", b"{", "gateway"))
     directory = Directory(store)

@@ -57,7 +57,7 @@ def test_every_protocol_tells_every_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", wires_with_codes())
-def test_an_error_of_an_agents_own_is_told_as_its_base(name: str) -> None:
+def test_an_agents_own_error_is_reported_as_its_base(name: str) -> None:
     class OutOfFlour(TurnFailed): ...
 
     codes = importlib.import_module(name).CODES

@@ -1,4 +1,4 @@
-"""The AMQP door, through a real broker: who is known, whose is whose, what is too much, and what is told."""
+"""The AMQP door, through a real broker: authentication, ownership, limits and errors."""
 
 from __future__ import annotations
 

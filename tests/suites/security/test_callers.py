@@ -85,7 +85,7 @@ def test_an_expired_and_a_revoked_key_are_refused(services: Served) -> None:
         assert late.ask(say("hi")).status_code == 401
 
 
-def test_two_authorization_headers_are_none(services: Served, alice: Caller) -> None:
+def test_two_authorization_headers_are_rejected(services: Served, alice: Caller) -> None:
     with socket.create_connection((services.host, services.port)) as sock:
         body = json.dumps(say("open")).encode()
         sock.sendall(
@@ -348,7 +348,7 @@ def audited(home: Path) -> list[ChainedLine]:
 # -- flooding -------------------------------------------------------------------------------------
 
 
-def test_a_flood_is_turned_away_is_told_when_to_come_back_and_leaves_few_lines(serve: Serve, home: Path) -> None:
+def test_a_flood_is_rejected_with_a_retry_time_and_leaves_few_entries(serve: Serve, home: Path) -> None:
     quotas = Quotas(rate_per_address=1.0, burst=20.0)
     served = serve(Gateway(who, home=home, guard=GuardSettings(quotas=quotas)))
     with Caller(served.url) as flooder, Caller(served.url, address="127.0.0.2") as other:
@@ -378,7 +378,7 @@ def test_a_daily_quota_and_places_hold_over_the_wire(serve: Serve, home: Path) -
     assert (line.kind, line.caller) == ("refused", "anonymous")
 
 
-def test_what_remains_is_told_with_every_answer_and_by_control(serve: Serve, home: Path) -> None:
+def test_the_remaining_quota_is_in_every_answer_and_in_control(serve: Serve, home: Path) -> None:
     quotas = Quotas(rate_per_address=0.01, burst=10.0, daily_turns=100)
     served = serve(Gateway(who, home=home, guard=GuardSettings(quotas=quotas)))
     with Caller(served.url) as caller:

@@ -57,7 +57,7 @@ class Way:
 
 
 class Speaker:
-    """One who speaks NLIP to a gateway by one door; what it is told, and with which status."""
+    """An NLIP client at one door; returns the answer and its status."""
 
     def __init__(self, url: str, way: Way) -> None:
         self.url, self.way = url, way
@@ -127,7 +127,7 @@ async def spoken_to(
 OPEN_FAQ = (Rule(("anonymous",), agents=("faq",)), Rule(("staff",)))
 
 
-async def test_a_closed_default_agent_closes_no_control_and_is_not_told_of(home: Path, way: Way) -> None:
+async def test_a_closed_default_agent_closes_no_control_and_is_not_named(home: Path, way: Way) -> None:
     async with spoken_to(home, way, *OPEN_FAQ) as stranger:
         status, told = await stranger.control("capabilities", {})
         assert status == 200 and [each["name"] for each in told["agents"]] == ["faq"]
@@ -141,16 +141,16 @@ async def test_a_closed_default_agent_closes_no_control_and_is_not_told_of(home:
         assert "Vaultland" in json.dumps((await stranger.control("policy", {}))[1])
 
 
-async def test_control_at_an_agent_that_is_named_is_for_who_may_use_that_one(home: Path, way: Way) -> None:
+async def test_control_at_a_named_agent_is_for_callers_with_access_to_it(home: Path, way: Way) -> None:
     async with spoken_to(home, way, *OPEN_FAQ) as stranger:
         limits = say("What are your limits?", control=True)
         assert (await stranger(limits, "vault"))[0] == 401
         assert (await stranger(limits, "faq"))[0] == 200
-        if way.door != "nlip-amqp":  # there nobody reads at the address of an agent that is none
-            assert (await stranger(limits, "nobody"))[0] == 401  # no more is told of one that is not there
+        if way.door != "nlip-amqp":  # an unknown agent's address has no reader there
+            assert (await stranger(limits, "nobody"))[0] == 401  # a missing one reveals no more
 
 
-async def test_who_may_use_nothing_is_told_nothing(home: Path, way: Way) -> None:
+async def test_a_caller_without_any_right_learns_nothing(home: Path, way: Way) -> None:
     async with spoken_to(home, way, Rule(("staff",))) as speaker:
         for label in ("capabilities", "limits", "policy", "history", "sessions", "cancel", "upload"):
             status, words = await speaker.control(label, {})
@@ -170,7 +170,7 @@ async def test_control_tells_of_what_may_be_used_by_the_door_it_came_by(home: Pa
         assert status == 200 and [each["name"] for each in told["agents"]] == ["faq"]
 
 
-async def test_a_question_to_another_agent_is_taken_back_where_no_agent_is_named(home: Path, way: Way) -> None:
+async def test_a_question_to_another_agent_is_cancelled_if_no_agent_is_named(home: Path, way: Way) -> None:
     gate = Gate()
 
     @agent(description="SuspendedTurns")

@@ -135,7 +135,7 @@ def test_a_packed_body_is_not_unpacked(
 
 
 @pytest.mark.parametrize("numbers", ["1e400", "-1e400", "9" * 5000, "NaN", "Infinity"])
-def test_numbers_that_are_none_do_no_harm(stranger: Caller, door: str, numbers: str) -> None:
+def test_invalid_numbers_do_no_harm(stranger: Caller, door: str, numbers: str) -> None:
     body = f'{{"format":"structured","subformat":"json","content":{{"a":{numbers}}}}}'
     assert stranger.http.post(door, content=body, headers=TYPE).status_code < 500
 

@@ -1,4 +1,4 @@
-"""A2A over gRPC, with the plain gRPC client: who is known, whose is whose, what is too much, and what is told."""
+"""A2A over gRPC, with the plain gRPC client: authentication, ownership, limits and errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def sending(text: str, agent: str = "memory", context: str = "", **data: Any) ->
 
 
 def refusal(call: Any, request: Any, metadata: Meta = ()) -> tuple[str, str]:
-    """The status by name, and every word that was told with it."""
+    """The status by name, and all its text."""
     with pytest.raises(grpc.RpcError) as raised:
         answer = call(request, metadata=metadata, timeout=20)
         list(answer) if hasattr(answer, "__next__") else None
@@ -110,7 +110,7 @@ def test_an_agent_that_is_not_for_a_caller_is_not_called(stub: Any, alice: Meta,
 
 
 def test_a_conversation_and_a_task_are_there_for_their_owner_only(stub: Any, alice: Meta, mallory: Meta) -> None:
-    """A2A 13.1: access is checked before anything is looked up; not yours and not there are told alike."""
+    """A2A 13.1: access is checked before anything is looked up; "not yours" and "not there" look alike."""
     task = stub.SendMessage(sending("my diagnosis is gout"), metadata=alice, timeout=20).task
     again = stub.SendMessage(sending("and?", context=task.context_id), metadata=alice, timeout=20)
     assert "gout" in str(again.task.artifacts)

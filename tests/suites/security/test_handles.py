@@ -155,7 +155,7 @@ def test_an_idempotency_key_of_one_caller_says_nothing_to_another(alice: Caller,
     assert tokens(stolen)[-1]["content"] != tokens(first)[-1]["content"]
 
 
-def test_strangers_with_the_same_idempotency_key_are_told_apart(services: Served) -> None:
+def test_anonymous_callers_with_the_same_idempotency_key_are_distinguished(services: Served) -> None:
     with Caller(services.url) as one, Caller(services.url) as two, Caller(services.url, address="127.0.0.2") as three:
         own = tokens(one.ask(say("my secret plan"), idempotency_key="1"))[-1]
         for other, text in ((two, "another text"), (three, "my secret plan")):
@@ -213,7 +213,7 @@ def test_a_token_is_not_passed_to_the_next_turn_or_another_caller(alice: Caller,
     assert "PLANTED-BY-ALICE" not in mallory.ask(say("hi")).text
 
 
-def test_limits_are_told_and_the_remaining_are_not_somebody_elses(alice: Caller) -> None:
+def test_limits_are_reported_and_the_remaining_are_not_somebody_elses(alice: Caller) -> None:
     reply = alice.ask(say("What are your limits?", control=True))
     assert reply.status_code == 200
     told: JSON | None = part(reply, "limits")

@@ -209,7 +209,7 @@ def test_a_card_is_read_by_those_who_may_use_its_agent(visit: tuple[Served, Call
         assert read.status_code == 403
 
 
-def test_the_default_agent_is_not_named_to_who_may_not_use_it(tmp_path: Path) -> None:
+def test_the_default_agent_is_not_named_to_callers_without_access(tmp_path: Path) -> None:
     gateway = Gateway(vault, open_to_all, home=tmp_path, guard=HOUSES["rights"])
     with serving(gateway) as served, Caller(served.url) as stranger:
         told = [stranger.ask(say("hello")), stranger.http.get("/.well-known/agent-card.json")]

@@ -30,7 +30,7 @@ PEERS: dict[str, Callable[[str], Peer]] = {
 
 
 @pytest.mark.parametrize("protocol", PEERS)
-def test_a_peer_that_has_not_told_its_card_is_known_by_its_name_alone(serve: Serve, home: Path, protocol: str) -> None:
+def test_a_peer_without_a_card_is_known_by_its_name_alone(serve: Serve, home: Path, protocol: str) -> None:
     port = free_port()
     served = serve(Gateway(PEERS[protocol](f"127.0.0.1:{port}"), home=home))
     with Caller(served.url) as caller:
@@ -48,7 +48,7 @@ def test_a_peer_that_has_not_told_its_card_is_known_by_its_name_alone(serve: Ser
     assert not [each for each in told if str(port) in each]
 
 
-def test_a_task_over_there_is_not_shown_by_its_address(serve: Serve, home: Path) -> None:
+def test_the_address_of_a_remote_task_is_not_shown(serve: Serve, home: Path) -> None:
     """Whoever knows the address of a task may read it, as long as nobody owns it."""
     site = Site()
     try:

@@ -1,5 +1,5 @@
-"""An authorization server that is away: those who come with its tokens are told to come back, at every door, and are
-not taken for people who guess."""
+"""An unavailable authorization server: callers with its tokens get "retry later" at every door, and do not count as
+guessing."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SETTINGS = GuardSettings(IdentitySettings(keys_seconds=0.0), rights=(Rule(roles=
 
 
 class Office:
-    """Where keys are given out and taken back, beside the gateway."""
+    """Issues and revokes keys, besides the gateway."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

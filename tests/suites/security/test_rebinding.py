@@ -61,7 +61,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def told_at(caller: Caller, url: str) -> dict[str, object]:
-    """Ask for something whose progress is told to a webhook."""
+    """Ask for something whose progress goes to a webhook."""
     call = {
         "message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "hi"}]},
         "configuration": {"taskPushNotificationConfig": {"url": url}, "returnImmediately": True},

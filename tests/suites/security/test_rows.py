@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "suites/security/test_callers.py::test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once",
         "suites/security/test_callers.py::test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one",
         "suites/security/test_amqp.py::test_a_letter_again_is_answered_once_and_strangers_with_its_id_get_nothing_of_it",
-        "suites/security/test_handles.py::test_strangers_with_the_same_idempotency_key_are_told_apart",
+        "suites/security/test_handles.py::test_anonymous_callers_with_the_same_idempotency_key_are_distinguished",
     ),
     "Task/tenant isolation": (
         "suites/security/test_handles.py::test_a_task_is_found_by_its_owner_only",
@@ -87,7 +87,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "suites/security/test_archives.py::test_an_archive_is_kept_as_it_came",
     ),
     "Flooding, brute force": (
-        "suites/security/test_callers.py::test_a_flood_is_turned_away_is_told_when_to_come_back_and_leaves_few_lines",
+        "suites/security/test_callers.py::test_a_flood_is_rejected_with_a_retry_time_and_leaves_few_entries",
         "suites/security/test_callers.py::test_guessing_keys_is_slowed_down_for_that_address_only",
         "guard/quotas/test_limits.py::test_a_flood_is_turned_away_before_anyone_looks_who_it_is",
         "suites/security/test_amqp.py::test_a_flood_is_turned_away_and_others_are_still_answered",
@@ -160,7 +160,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "suites/security/test_tenants.py::test_on_one_connection_each_request_is_its_own_callers",
         "suites/security/test_tenants.py::test_callers_at_the_same_time_get_their_own_answers",
         "suites/security/test_tenants.py::test_metrics_name_no_caller_and_nothing_that_was_said",
-        "server/test_keep_alive.py::test_who_asks_is_told_by_the_connection_and_not_by_the_head",
+        "server/test_keep_alive.py::test_the_caller_comes_from_the_connection_and_not_from_the_head",
         "protocols/mcp/door/proxy/test_message_proxy.py::test_callers_never_share_a_program",
     ),
     "insiders and changed logs": (

@@ -67,7 +67,7 @@ def test_who_never_finishes_is_let_go(impatient: Served, begun: bytes) -> None:
     assert all(ended(sock) for sock in waiting)
 
 
-def test_who_is_slow_but_goes_on_is_heard(impatient: Served) -> None:
+def test_a_slow_client_that_keeps_sending_is_answered(impatient: Served) -> None:
     """A body that comes in pieces, each in time, though all together take longer than any pause may."""
     body = json.dumps(say("a slow word")).encode()
     sock = opened(impatient, HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body))

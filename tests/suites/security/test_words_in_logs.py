@@ -1,4 +1,4 @@
-"""What callers say is not in the log because an agent put it into an exception: that is told at level debug only."""
+"""Content from callers does not reach the log through an agent's exception, except at level debug."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAID = "PLANTED-what-a-caller-said"
 AGENT = """
 from sabir import Gateway, agent
 
-@agent(description="Fails, and repeats what it was told")
+@agent(description="Fails, and repeats its input")
 async def boom(turn):
     try:
         raise KeyError(turn.text)
@@ -67,7 +67,7 @@ def test_at_level_debug_the_log_says_what_the_exception_says(tmp_path: Path) -> 
     assert f"ValueError: cannot do {SAID}" in log and UNTOLD not in log
 
 
-def test_several_failures_at_once_are_told_by_their_kinds() -> None:
+def test_several_failures_at_once_are_reported_by_their_kinds() -> None:
     told = without_words(ExceptionGroup(SAID, [ValueError(SAID), OSError(SAID)]))
     assert SAID not in told and "ExceptionGroup of ValueError, OSError" in told
 

@@ -127,7 +127,7 @@ class Authenticator:
         """The caller of these credentials.
 
         Raises:
-            Unauthenticated: the credentials are invalid; or there are none and anonymous access is disabled.
+            Unauthenticated: the credentials are invalid, or missing while anonymous access is disabled.
             RateLimited: this address has presented invalid ones too often.
         """
         if credentials.caller is not None:

@@ -105,7 +105,7 @@ def _to_the_point(candidates: list[_Candidate], wanted: Counter[str], rarity: di
 
 
 def _fitting(candidates: list[_Candidate], wanted: Counter[str], rarity: dict[str, float]) -> list[_Candidate]:
-    """Those of items that match well, and relevant ones of others; all, if there are none."""
+    """Those of items that match well, and relevant ones of others; without any, all."""
     if not any(_any(candidate.words, wanted) for candidate in candidates):
         return candidates
     return [

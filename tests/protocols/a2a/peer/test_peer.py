@@ -78,7 +78,7 @@ async def test_its_failure_is_ours(peer: A2aPeer) -> None:
         await peer.ask("fail")
 
 
-async def test_leaving_cancels_over_there(peer: A2aPeer, remote: tuple[str, Executor]) -> None:
+async def test_leaving_cancels_the_remote_task(peer: A2aPeer, remote: tuple[str, Executor]) -> None:
     executor = remote[1]
     executor.cancelled.clear()
     async with aclosing(peer.stream("wait")) as stream:
@@ -103,7 +103,7 @@ async def test_who_leaves_is_still_who_asked(serve: Serve, home: Path) -> None:
     """A task is cancelled by its owner only, so the goodbye is said as the same caller as the question."""
     ended = threading.Event()
 
-    @agent(description="Works until it is taken back")
+    @agent(description="Works until it is cancelled")
     async def slow(turn: Turn) -> AsyncIterator[Progress]:
         try:
             yield Progress(0.1, "begun")
@@ -134,7 +134,7 @@ async def test_an_agent_that_does_not_stream_is_polled() -> None:
             assert [part.content for part in reply.parts] == ["one ", "two ", "three"]
 
 
-# -- our own door over there --------------------------------------------------------------------
+# -- our own door as the remote --------------------------------------------------------------------
 
 
 async def test_everything_crosses_between_two_gateways(shared: Served) -> None:
@@ -160,7 +160,7 @@ async def test_polling_sees_a_task_to_its_end(serve, gateway: Gateway, bench: Be
 async def test_a_task_may_take_longer_than_an_answer_may(
     serve: Serve, gateway: Gateway, bench: Bench, streaming: bool
 ) -> None:
-    """Our turn has the time: it is a task itself, and there is one over there."""
+    """Our turn has the time: it is a task itself, and so is the remote turn."""
     url = serve(gateway).url
     async with A2aPeer(f"{url}/a2a/slow", streaming=streaming, seconds=1) as peer:
         running = asyncio.create_task(reply_of(peer(Turn(Message.text("work")))))
@@ -172,7 +172,7 @@ async def test_a_task_may_take_longer_than_an_answer_may(
 
 @asynccontextmanager
 async def cutting_proxy(url: str) -> AsyncIterator[tuple[str, asyncio.Event, list[int]]]:
-    """Passes everything on until it is told to cut all connections once; then it passes again."""
+    """Forwards everything, cuts all connections once on request, then forwards again."""
     host, _, port = url.removeprefix("http://").partition(":")
     cut, writers, counts = asyncio.Event(), [], [0]
 
@@ -285,7 +285,7 @@ async def test_a_card_may_not_send_us_elsewhere() -> None:
         (200, b'{"name": 5}', PeerUnreadable),
     ],
 )
-async def test_a_card_that_is_none(status: int, body: bytes, kind: type[Exception]) -> None:
+async def test_an_invalid_card(status: int, body: bytes, kind: type[Exception]) -> None:
     async with answering(status, body) as url:
         async with A2aPeer(url) as peer:
             with pytest.raises(kind):

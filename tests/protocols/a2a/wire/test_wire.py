@@ -230,7 +230,7 @@ def test_other_versions_are_rejected(asked: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(tree(SabirError)), ids=lambda kind: kind.__name__)
-def test_every_error_can_be_told(kind: type[SabirError]) -> None:
+def test_every_error_can_be_sent(kind: type[SabirError]) -> None:
     raised = kind.__new__(kind)
     Exception.__init__(raised, "why")
     raised.reason, raised.where, raised.expected = "why", "$", "x"  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ def read(*events: object) -> tuple[TaskReader, list[object]]:
     return reader, made
 
 
-def test_pieces_are_heard_as_they_come_and_make_the_reply() -> None:
+def test_pieces_are_read_as_they_come_and_make_the_reply() -> None:
     one, two = text_part("one "), text_part("two")
     reader, events = read(
         tasks.task_to(view("submitted")),
@@ -272,7 +272,7 @@ def test_pieces_are_heard_as_they_come_and_make_the_reply() -> None:
     assert (reader.task, reader.context, reader.ended) == ("t1", "c1", True)
 
 
-def test_after_a_reconnection_nothing_is_told_twice() -> None:
+def test_after_a_reconnection_nothing_is_repeated() -> None:
     parts = (text_part("one "),)
     _, events = read(
         tasks.piece_update(view(), text_part("one "), ()),

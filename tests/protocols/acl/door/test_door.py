@@ -131,7 +131,7 @@ async def test_specific_capabilities_are_matched_in_any_letter_case(
     assert told["payload"] == {"status": "success", "match_result": result, "matched_capabilities": matched}
 
 
-async def test_the_details_of_an_action_are_told_and_of_an_unknown_one_not(eddy: Speaker) -> None:  # ACL-14, A-5
+async def test_the_details_of_a_known_action_are_returned(eddy: Speaker) -> None:  # ACL-14, A-5
     def query(name: str) -> dict[str, Any]:
         return {"query_type": "action_details", "query_parameters": {"action_name": name}}
 

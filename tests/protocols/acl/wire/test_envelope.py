@@ -210,7 +210,7 @@ def test_a_receiver_is_one_several_a_group_or_all(receiver: dict[str, Any], kind
         ("jules", "$.receiver"),
     ],
 )
-def test_a_receiver_that_is_none_is_refused_with_its_path(receiver: Any, where: str) -> None:  # ACL-42
+def test_an_invalid_receiver_is_refused_with_its_path(receiver: Any, where: str) -> None:  # ACL-42
     with pytest.raises(BadMessage) as raised:
         envelope_of(message(receiver=receiver))
     assert raised.value.where == where

@@ -1,4 +1,4 @@
-"""What changes is told: to sessions on the stream they opened, from 2026-07-28 on to those who listen."""
+"""Clients are notified of changes: sessions on the stream they opened, from 2026-07-28 on those that listen."""
 
 from __future__ import annotations
 

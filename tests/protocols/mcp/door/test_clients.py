@@ -121,7 +121,7 @@ async def test_structured_results_follow_the_schema(served: Served, mode: str) -
         assert "$.arguments.b" in str(raised.content[0])
 
 
-async def test_progress_is_told_while_it_works(served: Served, mode: str) -> None:
+async def test_progress_is_reported_while_it_works(served: Served, mode: str) -> None:
     told: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -171,7 +171,7 @@ async def test_a_call_that_is_cancelled_ends_its_turn(served: Served, mode: str)
                 await asyncio.sleep(0.01)
 
 
-async def test_a_failure_is_told_and_nothing_inside_is_shown(served: Served, mode: str) -> None:
+async def test_a_failure_is_reported_and_nothing_inside_is_shown(served: Served, mode: str) -> None:
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         result = await client.call_tool("broken", {"text": "go"})
         assert result.is_error

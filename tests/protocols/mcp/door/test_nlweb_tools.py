@@ -99,7 +99,7 @@ async def test_a_promise_that_was_not_given_is_unknown(served: Served) -> None:
     assert body["error"]["code"] == "UNKNOWN_PROMISE"
 
 
-async def test_a_request_that_is_none_is_a_failure_in_nlweb(served: Served) -> None:
+async def test_an_invalid_request_is_a_failure_in_nlweb(served: Served) -> None:
     async with Client(f"{served.url}/mcp") as client:
         _, body, failed = await called(client, "ask", {"query": {"text": "x"}, "prefer": {"mode": "dance"}})
     assert failed

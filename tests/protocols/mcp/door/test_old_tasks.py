@@ -142,7 +142,7 @@ async def test_what_a_task_asks_is_asked_while_its_result_is_waited_for(served: 
     assert asked[0].meta[RELATED] == {"taskId": task.task_id}
 
 
-async def test_a_client_that_cannot_be_asked_is_told_so_and_answers_in_the_conversation(served: Served) -> None:
+async def test_a_client_that_cannot_be_asked_learns_so_and_answers_in_the_conversation(served: Served) -> None:
     async with tasks_of(served) as tasks:
         task = await tasks.create("curious")
         with pytest.raises(MCPError, match="Which size") as raised:

@@ -78,7 +78,7 @@ async def test_one_agent_alone(config: Path) -> None:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["parrot"]
 
 
-def test_an_unknown_agent_is_told_before_anything_starts(config: Path) -> None:
+def test_an_unknown_agent_is_reported_before_anything_starts(config: Path) -> None:
     command = server(config, "--agent", "nobody")
     done = subprocess.run([command.command, *command.args], cwd=config.parent, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")

@@ -185,7 +185,7 @@ def test_the_name_in_the_header_is_that_of_the_task(served: Served, method: str,
         ("resources/read", {"uri": "sabir://uploads/1"}),
     ],
 )
-def test_blanks_around_a_name_are_none_of_it(served: Served, method: str, params: dict[str, Any], blanks: str) -> None:
+def test_spaces_around_a_name_are_ignored(served: Served, method: str, params: dict[str, Any], blanks: str) -> None:
     name = params.get("name", params.get("uri"))
     fits = say(served, method, params, more={"mcp-name": blanks.format(name)})
     assert fits.get("error", {}).get("code") != HEADER_MISMATCH

@@ -1,4 +1,4 @@
-"""Tools of remote servers that take long: tasks over there, followed, answered and ended by our peer."""
+"""Slow tools of remote servers: remote tasks, followed, answered and ended by our peer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_what_a_task_asks_is_asked_of_our_caller(oven: Oven, url: str, mod
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_who_leaves_ends_the_task_over_there(oven: Oven, url: str, mode: str) -> None:
+async def test_leaving_ends_the_remote_task(oven: Oven, url: str, mode: str) -> None:
     oven.seconds = 600
     async with McpPeer(url, name="oven", version=mode) as peer:
         await peer.refresh()

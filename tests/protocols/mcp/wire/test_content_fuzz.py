@@ -59,7 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("content", [["x"], [1], [None], [[]], "x", {"type": "text"}, [{"type": "text", "_meta": "x"}]])
-def test_content_that_is_none_is_no_error_of_ours(served: Served, content: object) -> None:
+def test_invalid_content_is_not_our_error(served: Served, content: object) -> None:
     arguments = {"text": "hi", "content": content}
     body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "echo", "arguments": arguments}}
     headers = {"accept": "application/json, text/event-stream"}

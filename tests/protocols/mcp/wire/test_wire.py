@@ -106,7 +106,7 @@ def test_arguments_that_are_not_right_are_named(arguments: dict[str, object], wh
         wire.asked(arguments)
 
 
-def test_missing_and_mistyped_arguments_are_told_at_once() -> None:
+def test_missing_and_mistyped_arguments_are_reported_at_once() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     with pytest.raises(BadMessage, match=r"mcp: at \$\.arguments\.n: expected a value, because it is required"):
         wire.check_arguments(schema, {})

@@ -269,7 +269,7 @@ async def test_the_broker_itself_refuses_a_false_user_id(
     await connection.close()
 
 
-async def test_wrong_credentials_and_missing_brokers_are_told(broker: str, prefix: str) -> None:
+async def test_wrong_credentials_and_missing_brokers_are_reported(broker: str, prefix: str) -> None:
     async with NlipAmqpPeer(f"{broker.replace('guest:guest', 'guest:wrong')}/x") as peer:
         with pytest.raises((PeerRefused, PeerUnavailable)) as refused:
             await peer.ask("hi")
@@ -309,7 +309,7 @@ async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: 
         await asyncio.gather(*pipe._tasks, return_exceptions=True)
 
 
-async def test_a_letter_that_is_too_large_is_told_and_one_far_too_large_is_not_even_kept(
+async def test_a_large_letter_is_reported_and_one_far_too_large_is_not_even_kept(
     home: Path, broker: str, prefix: str, noting: Agent, seen: list[Turn]
 ) -> None:
     address = f"{prefix}-large"

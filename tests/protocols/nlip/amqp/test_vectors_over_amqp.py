@@ -215,7 +215,7 @@ async def test_without_a_reply_to_there_is_no_answer(client: Client, served: Gat
     ids=["json as cbor", "cbor as json", "unknown type", "no message"],
 )  # fmt: skip
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_lie_about_the_content_is_told_and_not_tried_again(
+async def test_a_wrong_content_type_is_reported_and_not_tried_again(
     body: bytes, kind: str, client: Client
 ) -> None:  # AMQP-5
     reply_to = await client.listen("lies")

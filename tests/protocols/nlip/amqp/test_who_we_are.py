@@ -1,6 +1,6 @@
-"""How we show a broker who we are: as it was configured, or not at all; and what is told where that cannot be.
+"""How we authenticate to a broker: as configured, or not at all; and the error if that is impossible.
 
-RabbitMQ offers what it offers; the brokers here are sockets that say the first words of AMQP and write down ours.
+RabbitMQ offers a fixed set; the brokers here are sockets that send the first bytes of AMQP and record ours.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def saying(*packets: bytes, tls: ssl.SSLContext | None = None) -> AsyncIte
 async def why_not(url: str, *, tls: ssl.SSLContext | None = None, external: bool = False) -> str:
     connection = AmqpConnection(url, tls=tls, external=external, seconds=20.0)
     with pytest.raises(PeerUnavailable) as left:
-        async with asyncio.timeout(10):  # it is told at once, not when patience ends
+        async with asyncio.timeout(10):  # it fails at once, not after the timeout
             await connection.open()
     await connection.close()
     return str(left.value)
@@ -107,7 +107,7 @@ async def test_a_broker_that_asks_nobody_who_he_is_is_left_by_one_who_is_somebod
     assert bytes(broker.heard) == SASL
 
 
-async def test_who_names_no_user_is_told_that_one_is_wanted() -> None:
+async def test_an_address_without_a_user_is_rejected_if_one_is_required() -> None:
     async with offering("PLAIN", "AMQPLAIN") as broker:
         said = await why_not(f"amqp://127.0.0.1:{broker.port}")
     assert "expected ANONYMOUS (the address names no user)" in said and said.endswith("it offers PLAIN, AMQPLAIN")
@@ -180,7 +180,7 @@ async def test_the_door_says_what_its_broker_lacks_and_stays_closed(
     ],
     ids=["password", "certificate", "scheme", "port", "file"],
 )
-def test_a_door_that_could_never_open_is_told_when_the_gateway_is_made(
+def test_a_door_that_could_never_open_is_reported_when_the_gateway_is_made(
     home: Path, settings: dict[str, str], why: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -189,7 +189,7 @@ def test_a_door_that_could_never_open_is_told_when_the_gateway_is_made(
     assert "s3cret" not in str(raised.value)
 
 
-async def test_a_peer_is_told_at_once_that_its_secret_would_go_in_the_clear() -> None:
+async def test_a_peer_fails_at_once_if_its_secret_would_go_in_the_clear() -> None:
     for url, external in (("amqp://alice:s3cret@broker.example/x", False), ("amqp://broker.example/x", True)):
         with pytest.raises(ConfigError, match="over amqps only"):
             NlipAmqpPeer(url, external=external)
@@ -206,5 +206,5 @@ def test_a_password_may_go_in_the_clear_within_this_machine(host: str) -> None:
      SASL + struct.pack(">IBBH", 2**31, 2, 1, 0), SASL + struct.pack(">IBBH", 12, 200, 1, 0) + b"\x00S@E"],
     ids=["nothing", "greeting", "zeros", "nonsense", "http", "huge", "offset"],
 )  # fmt: skip
-def test_what_is_no_offer_is_none(words: bytes) -> None:
+def test_invalid_offers_are_ignored(words: bytes) -> None:
     assert BrokerOffer().take(words) is None

@@ -83,7 +83,7 @@ def test_the_json_wire_reads_or_says_where_and_why(body: bytes) -> None:
         else:
             again = nlip.decode(nlip.encode(message, answering=message))  # to a peer that labels the first part (D-10)
             assert again.tokens == message.tokens
-            if all(part.format != "error" for part in message.parts):  # which is told as text (D-12)
+            if all(part.format != "error" for part in message.parts):  # which becomes text (D-12)
                 assert again.text == message.text
 
 

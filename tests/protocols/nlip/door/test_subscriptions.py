@@ -185,7 +185,7 @@ def test_what_an_agent_publishes_comes_at_once_over_websocket(
     "content",
     [{"topic": "weather"}, {"topic": "topic:weather"}, {"topic": "task:"}, {}, {"topic": "conversation", "since": -1}],
 )
-def test_a_topic_that_is_none_is_an_error(serve: Serve, home: Path, content: dict[str, Any]) -> None:
+def test_an_invalid_topic_is_an_error(serve: Serve, home: Path, content: dict[str, Any]) -> None:
     url = serve(Gateway(stepping, home=home)).url + "/nlip"
     message = subscribe("x")
     message["submessages"][0]["content"] = content

@@ -370,7 +370,7 @@ async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Ser
         ("lines=1-2", 200, None),
     ],
 )
-async def test_a_range_that_is_not_there_is_told_the_size(
+async def test_a_range_that_is_not_there_is_reported_the_size(
     served: Served, http: httpx2.AsyncClient, wanted: str, status: int, told: str | None
 ) -> None:
     put = await http.put(f"{served.url}/nlip/upload/", content=b"hello")

@@ -159,7 +159,7 @@ async def test_the_other_slash_form_is_tried_once_on_404() -> None:
         ("", "Unprocessable"),
     ],
 )  # fmt: skip
-async def test_error_bodies_of_others_are_told_and_do_no_harm(body: Any, said: str) -> None:  # http-029
+async def test_error_bodies_of_others_are_reported_and_do_no_harm(body: Any, said: str) -> None:  # http-029
     async with raw_server(lambda heard, n: http(422, body)) as server, connect(server.url) as peer:
         with pytest.raises(PeerRefused) as refused:
             await peer.ask("hi")
@@ -191,7 +191,7 @@ async def test_an_answer_larger_than_the_limit_is_cut_off() -> None:
                 await peer.ask("hi")
 
 
-async def test_nobody_listening_is_told_as_unavailable() -> None:
+async def test_a_refused_connection_is_unavailable() -> None:
     async with raw_server(lambda heard, n: None) as server:
         url = server.url
     async with connect(url, retries=1) as peer:
@@ -199,7 +199,7 @@ async def test_nobody_listening_is_told_as_unavailable() -> None:
             await peer.ask("hi")
 
 
-async def test_no_answer_in_time_is_told_as_unavailable() -> None:
+async def test_no_answer_in_time_is_unavailable() -> None:
     silent = asyncio.Event()
 
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -328,7 +328,7 @@ async def test_pieces_come_before_the_answer() -> None:  # D-34
     assert "text/event-stream" in server.heard[0].headers["accept"]
 
 
-async def test_a_stream_that_breaks_off_is_told() -> None:
+async def test_a_stream_that_breaks_off_is_reported() -> None:
     broken = STREAM[: STREAM.rindex(b"data: {")]
     async with raw_server(lambda heard, n: http(200, broken, content_type="text/event-stream")) as server:
         async with connect(server.url) as peer:
@@ -372,7 +372,7 @@ async def test_what_the_remote_agent_asks_back_is_asked_of_the_caller() -> None:
     assert asked[0].text == "Which city?"
 
 
-async def test_a_remote_failure_is_told_to_our_caller_without_the_address() -> None:
+async def test_a_remote_failure_is_reported_to_our_caller_without_the_address() -> None:
     async with raw_server(lambda heard, n: http(500, text("broken"))) as server:
         async with connect(server.url, name="far") as peer:
             with pytest.raises(PeerRefused, match="broken") as refused:
@@ -389,7 +389,7 @@ async def test_an_answer_kept_at_another_origin_is_not_fetched() -> None:  # D-2
     assert len(server.heard) == 1
 
 
-async def test_a_refusal_that_says_the_same_twice_is_told_once() -> None:  # D-12
+async def test_a_refusal_that_says_the_same_twice_is_reported_once() -> None:  # D-12
     twice = text("who are you?", messagetype="control")
     twice["submessages"] = [{"format": "text", "subformat": "english", "content": "who are you?", "label": "error"}]
     async with raw_server(lambda heard, n: http(403, twice)) as server, connect(server.url) as peer:

@@ -132,7 +132,7 @@ async def test_a_lost_connection_ends_the_question_and_the_next_one_opens_anothe
         assert (await peer.ask("live")).text == "ok"
 
 
-async def test_frames_that_are_no_nlip_are_told() -> None:
+async def test_frames_that_are_not_nlip_are_reported() -> None:
     async def noise(socket: ServerConnection) -> None:
         await socket.recv()
         await socket.send(b"\xff\x00")
@@ -222,7 +222,7 @@ async def test_credentials_do_not_follow_a_redirect() -> None:
     assert asked == []
 
 
-async def test_nobody_listening_and_wrong_addresses_are_told() -> None:
+async def test_refused_connections_and_invalid_addresses_are_reported() -> None:
     async with NlipWsPeer("ws://127.0.0.1:1") as peer:
         with pytest.raises(PeerUnavailable, match="connection refused"):
             await peer.ask("hi")

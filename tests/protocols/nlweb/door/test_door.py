@@ -247,7 +247,7 @@ def test_a_failing_agent_is_an_internal_error_without_its_text_w6(client: httpx2
         assert "INTERNAL_ERROR" in response.text and "hunter2" not in response.text
 
 
-def test_unknown_agents_and_methods_are_told_in_nlweb(client: httpx2.Client) -> None:
+def test_unknown_agents_and_methods_are_reported_in_nlweb(client: httpx2.Client) -> None:
     missing = post(client, {"query": {"text": "x"}}, "/ask/nobody")
     assert missing.status_code == 404 and missing.json()["error"]["code"] == "NOT_FOUND"
     put = client.put("/ask", content=b"{}")
@@ -351,7 +351,7 @@ def test_the_openapi_document_names_every_path_and_model(client: httpx2.Client) 
     assert {"AskRequest", "AnswerResponse", "Promise", "Error", "Elicitation", "ResultObject"} <= set(schemas)
 
 
-def test_what_of_the_text_was_not_applied_is_told_with_its_words_w5(client: httpx2.Client) -> None:
+def test_ignored_filters_of_the_text_are_reported_with_their_words_w5(client: httpx2.Client) -> None:
     body = {"query": {"text": "a pumpkin dish for tonight"}, "prefer": {"streaming": False}}
     meta = client.post("/ask", json=body).json()["_meta"]
     assert meta["ignored_filters"] == ["text"]
@@ -359,7 +359,7 @@ def test_what_of_the_text_was_not_applied_is_told_with_its_words_w5(client: http
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_refusal_is_told_in_the_version_that_the_request_names_w1(client: httpx2.Client, streaming: bool) -> None:
+def test_an_error_uses_the_version_of_the_request_w1(client: httpx2.Client, streaming: bool) -> None:
     prefer = {"streaming": streaming, "mode": "sing"}
     body = {"query": {"text": "x"}, "prefer": prefer, "meta": {"version": 0.55, "request_id": "r1"}}
     response = client.post("/ask", json=body)
@@ -377,7 +377,7 @@ def test_a_stream_that_finds_nothing_is_one_error_event(client: httpx2.Client) -
     assert told["_meta"]["response_type"] == "Failure" and told["_meta"]["session_context"]["conversation_id"]
 
 
-def test_who_accepts_only_events_is_told_of_a_promise_in_events_w6(client: httpx2.Client) -> None:
+def test_a_client_that_accepts_only_events_gets_a_promise_in_events_w6(client: httpx2.Client) -> None:
     """The promise kept, and one that is unknown."""
     headers = {"accept": "text/event-stream"}
     unknown = client.post("/await", json={"promise_token": "nope", "action": "checkin"}, headers=headers)

@@ -47,7 +47,7 @@ class ByName:
 
 
 class Kitchen:
-    """An agent that works until it is told to finish, and tells how often it began and was stopped."""
+    """An agent that works until released, and counts how often it started and was stopped."""
 
     def __init__(self) -> None:
         self.ready = threading.Event()
@@ -227,7 +227,7 @@ def test_fast_work_is_no_promise(home: Path, kitchen: Kitchen) -> None:
         assert ask(served, path="/ask/echo").status_code == 200
 
 
-def test_a_stream_that_is_told_to_wait_no_longer_ends_with_the_promise(home: Path, kitchen: Kitchen) -> None:
+def test_a_stream_with_a_time_limit_ends_with_the_promise(home: Path, kitchen: Kitchen) -> None:
     with open_kitchen(made(home, kitchen), kitchen) as served:
         heard = events(ask(served, streaming=True).text)
         assert [name for name, _ in heard] == ["start", "progress", "promise", "complete"]
@@ -280,7 +280,7 @@ def test_a_client_that_goes_away_cancels_the_turn(home: Path, kitchen: Kitchen) 
         assert kitchen.stopped.wait(30)
 
 
-def test_broken_await_requests_are_told_which_part_is_wrong(home: Path, kitchen: Kitchen) -> None:
+def test_broken_await_requests_name_the_invalid_part(home: Path, kitchen: Kitchen) -> None:
     with open_kitchen(made(home, kitchen), kitchen) as served:
         for body, code in (
             (b"{", "INVALID_REQUEST"),

@@ -272,7 +272,7 @@ def test_a_result_gets_what_clients_drop_it_without() -> None:
     assert set(body["structuredData"][0]) == {"@type", "@id", "name", "site", "score"}
 
 
-def test_a_result_that_fits_no_model_is_told_and_not_blamed_on_the_caller() -> None:
+def test_a_result_that_fits_no_model_is_sent_and_not_blamed_on_the_caller() -> None:
     odd = {"@type": "Recipe", "score": "high", "url": ["u"], "actions": [5], "grounding": "here", "name": {"en": "x"}}
     [item] = told(Message.of(META, json_part(odd, label="result")))["structuredData"]
     assert item["@type"] == "Recipe" and item["score"] == 0.0 and isinstance(item["@id"], str)
@@ -285,7 +285,7 @@ def test_an_agent_that_is_no_site_gives_its_text() -> None:
     assert [(each["@type"], each["text"]) for each in results] == [("Answer", "hello")]
 
 
-def test_an_agent_that_is_no_site_applied_no_filter_and_it_is_told_w5() -> None:
+def test_an_agent_without_a_site_reports_that_no_filter_was_applied_w5() -> None:
     body = told(Message.text("hello"), query={"text": "x", "site": "a", "price": "5"})
     assert body["_meta"]["ignored_filters"] == ["site", "price"]
 
@@ -388,7 +388,7 @@ def test_any_url_is_read_or_refused_with_a_place(pairs: list[tuple[str, str]]) -
 
 @given(JSON)
 @settings(max_examples=300, deadline=None)
-def test_any_result_of_an_agent_can_be_told(value: Any) -> None:
+def test_any_result_of_an_agent_can_be_sent(value: Any) -> None:
     message = Message.of(
         META, json_part({"@type": "Thing", **(value if isinstance(value, dict) else {})}, label="result")
     )

@@ -147,7 +147,7 @@ class AclConversation:
         return envelope
 
     async def next(self, seconds: float | None = None) -> Envelope | None:
-        """The next message, or None if there is none in time."""
+        """The next message, or None if none arrives in time."""
         with suppress(TimeoutError, StopAsyncIteration):
             async with asyncio.timeout(seconds):
                 return await anext(self)

@@ -163,7 +163,7 @@ async def find_task(services: DoorContext, context: McpRequestContext, task_id: 
     """A task of this caller, charged.
 
     Raises:
-        MCPError: there is none.
+        MCPError: there is no such task.
     """
     services.rates.check(context.caller)
     try:

@@ -30,7 +30,7 @@ KEY: Final = "question"  # the key of a question without an id
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Question):
-    """A question for the caller's model. If there is none, its text is shown to the person."""
+    """A question for the caller's model. Without a model, its text is shown to the person."""
 
     params: Json = field(default_factory=dict)
 

@@ -175,7 +175,7 @@ async def test_names_that_clash_are_left_out_and_said(
         ({"zzz": 1}, "unknown key doors.mcp.zzz: known here are task_after, authorization_servers, scopes, expose"),
     ],
 )
-def test_wrong_settings_are_told_at_the_start(home: Path, settings: Any, said: str) -> None:
+def test_wrong_settings_are_reported_at_the_start(home: Path, settings: Any, said: str) -> None:
     peer = McpPeer("http://127.0.0.1:9/mcp", name="shelf")
     with pytest.raises(ConfigError) as raised:
         Gateway(echo, peer, home=home, doors={"mcp": settings})
@@ -244,7 +244,7 @@ async def test_who_is_sent_to_an_address_is_sent_there_by_the_client(front: Serv
     ]
 
 
-async def test_progress_comes_and_a_call_that_is_taken_back_is_taken_back_there(front: Served, notes: Path) -> None:
+async def test_progress_comes_and_a_cancelled_call_is_cancelled_at_the_server(front: Served, notes: Path) -> None:
     notes.unlink(missing_ok=True)
     heard: list[tuple[float, float | None, str | None]] = []
     begun = asyncio.Event()
@@ -346,7 +346,7 @@ async def test_where_a_filter_is_configured_results_pass_it(serve: Serve, home: 
 
 
 @pytest.mark.parametrize("version", ["auto", "legacy"])
-async def test_a_list_that_changes_is_told(serve: Serve, home: Path, version: str) -> None:
+async def test_a_list_that_changes_is_reported(serve: Serve, home: Path, version: str) -> None:
     with running() as url:
         served = behind(serve, home, McpPeer(url, name="shelf", version=version), {"shelf": {"refresh": 0.2}})
         async with talking(served, "2026-07-28") as client, asyncio.timeout(20):

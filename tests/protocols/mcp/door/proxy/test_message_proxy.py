@@ -176,7 +176,7 @@ async def test_what_the_server_asks_is_asked_of_the_client(served: Served, name:
             assert words(await client.call_tool("test_input_required_result_elicitation", {})) == "Hello, Ada!"
 
 
-async def test_changes_are_told_to_who_listens(served: Served, name: str) -> None:
+async def test_subscribers_are_notified_of_changes(served: Served, name: str) -> None:
     async with client_of(served, name, "2026-07-28") as client, asyncio.timeout(30):
         async with client.listen(tools_list_changed=True) as heard:
             await client.call_tool("test_trigger_tool_change", {})
@@ -215,7 +215,7 @@ async def test_rights_and_audit_hold_for_programs(serve: Serve, home: Path, own:
     assert relayed == [("own", "ok")]
 
 
-async def test_a_program_is_told_the_hops_and_the_trace(serve: Serve, home: Path, own: Program) -> None:
+async def test_a_program_gets_the_hops_and_the_trace(serve: Serve, home: Path, own: Program) -> None:
     served = serve(Gateway(echo, McpPeer(own, name="own"), home=home, store="memory:"))
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     async with client_of(served, "own") as client:
@@ -308,9 +308,7 @@ async def test_a_session_outlives_a_restart_of_the_gateway(home: Path, own: Prog
         assert forged.status_code == 404
 
 
-async def test_a_call_that_is_taken_back_is_taken_back_from_the_program(
-    serve: Serve, home: Path, own: Program, mode: str
-) -> None:
+async def test_a_cancelled_call_is_cancelled_at_the_program(serve: Serve, home: Path, own: Program, mode: str) -> None:
     served = serve(Gateway(echo, McpPeer(own, name="own"), home=home, store="memory:"))
     async with client_of(served, "own", mode) as client:
         with pytest.raises(MCPError):
