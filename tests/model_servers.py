@@ -1,4 +1,4 @@
-"""Servers that speak as each vendor's does, on a real socket: what they are asked is kept, what they say is scripted.
+"""Servers with each vendor's API, on a real socket: requests are recorded, answers are scripted.
 
 A script is a list of steps, one a request: a text, ``Calls``, ``Broken`` (it stops in the middle) or a Response.
 """

@@ -1,4 +1,4 @@
-"""A server that speaks as OpenAI's does, on a real socket, and says what a test tells it to."""
+"""A server with OpenAI's API, on a real socket, with scripted answers."""
 
 from __future__ import annotations
 

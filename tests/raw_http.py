@@ -1,4 +1,4 @@
-"""A raw HTTP server that says exactly what a test tells it, and keeps what it heard."""
+"""A raw HTTP server that sends exact bytes of a test, and records what it received."""
 
 from __future__ import annotations
 

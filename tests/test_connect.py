@@ -1,4 +1,4 @@
-"""``connect``: which peer an address gets, and what a bare origin is found to speak."""
+"""``connect``: which peer an address gets, and which protocol a bare origin turns out to use."""
 
 from __future__ import annotations
 

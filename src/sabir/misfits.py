@@ -1,6 +1,6 @@
-"""Where a value does not fit its type, and what was expected there: in our words, for whoever sent it.
+"""Type errors in our own words: where a value does not fit its type, and what was expected there.
 
-Libraries that check types name Python's types and repeat what came in. Separate from the doors, because commands that
+Libraries that check types name Python's types and quote the input. Separate from the doors, because commands that
 do not serve also read settings and should not load a server.
 """
 

@@ -1,4 +1,4 @@
-"""What control confirms happens: streaming, keepers, policies and anonymity where they are asked for, sizes, words.
+"""Confirmed agreements take effect: streaming, keepers, policies, anonymity, sizes, vocabulary.
 
 Defects of issue 11, item A 2 and 3, B 6 and 7, C 10a.
 """

@@ -1,4 +1,4 @@
-"""Federation: fan out, combine, leave out who fails (DEP-FED)."""
+"""Federation: fan out, combine, leave out failed members (DEP-FED)."""
 
 from __future__ import annotations
 

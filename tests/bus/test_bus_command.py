@@ -1,4 +1,4 @@
-"""``sabir bus``: an operator looks at what waits and what is dead, and sends it again."""
+"""``sabir bus``: an operator lists waiting and dead letters, and replays them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls over a post that loses, repeats and delays: both sides find out, and nobody waits for ever."""
+"""Calls over a transport that loses, repeats and delays packets: both sides notice, and nobody waits forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said is for nobody else on the machine: folders 0700, files 0600, whoever makes them."""
+"""Stored content is private on the machine: folders 0700, files 0600, whoever creates them."""
 
 from __future__ import annotations
 

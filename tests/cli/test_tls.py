@@ -1,4 +1,4 @@
-"""Over TLS, by every protocol that HTTP carries: whom to trust is said with ``--ca``, or is the system's affair."""
+"""Over TLS, by every protocol that HTTP carries: trust comes from ``--ca``, or from the system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was put on one node is read on another, and what is given there is fetched, where they share the folder."""
+"""With a shared folder, an upload to one node is read on another, and downloads work from any node."""
 
 from __future__ import annotations
 

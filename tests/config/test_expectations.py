@@ -1,4 +1,4 @@
-"""A value that would be taken and mean nothing ends the start in one line: where it stands, and what was expected."""
+"""A meaningless value ends the start with one line: where it is, and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server under test may be anything: ``sabir check`` tells what it does wrong, and is not harmed by it."""
+"""A server under test may be anything: ``sabir check`` reports what it does wrong, and is not harmed by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no gateway of ours and is listed all the same; what leads astray; and gateways that are many nodes."""
+"""Gateways that are not Sabir's, misleading lists, and gateways with many nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes: the guard refuses in its own words, and what it lets through is what it says."""
+"""Arbitrary input: the guard rejects it with its own errors, and what it admits is as it claims."""
 
 from __future__ import annotations
 

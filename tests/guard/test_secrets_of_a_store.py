@@ -1,4 +1,4 @@
-"""The secrets of a gateway: written rightly, and the same for all who use a store."""
+"""The secrets of a gateway: valid, and the same for all nodes on a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is charged to a rate although no turn comes of it, and what a strict answer says (issue 11, B 7 and D 16)."""
+"""What is charged to a rate without a turn, and what a strict answer says (issue 11, B 7 and D 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans over the wire to a collector: whose they are, of which kind, and what happens while nobody takes them."""
+"""Spans over the wire to a collector: their owner, their kind, and what happens while the collector is unavailable."""
 
 from __future__ import annotations
 

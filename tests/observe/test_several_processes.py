@@ -1,4 +1,4 @@
-"""Processes that serve together tell one account: what is counted is added up, and does not go back."""
+"""Worker processes report combined metrics: counters are added up, and never go back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One contract for the breaker of every peer: whether the peer is there counts, and not what it answers."""
+"""One contract for the breaker of every peer: whether the peer is available counts, not what it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that cannot be read, or cannot be taken up, and those beside them, which must not notice."""
+"""Tasks that cannot be read or resumed, and other tasks, which must not be affected."""
 
 from __future__ import annotations
 

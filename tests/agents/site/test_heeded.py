@@ -1,4 +1,4 @@
-"""What is asked for is heeded, and shown; and where it cannot be, that is said (W-5, W-11)."""
+"""Requests are applied and shown; what cannot be applied is reported (W-5, W-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent as a site's model of language: two calls at most, checked, and done without where it fails or is late."""
+"""An agent as a site's language model: at most two calls, checked, and skipped if it fails or is late."""
 
 from __future__ import annotations
 

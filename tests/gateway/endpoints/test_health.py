@@ -1,4 +1,4 @@
-"""``/health`` tells who works from who waits."""
+"""``/health`` distinguishes running turns from waiting ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used of the official SDK beyond what it promises, and the bound on its version that goes with it."""
+"""Private parts of the official SDK that are used, and the version bound that goes with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL that takes what it is sent and does not answer: nobody waits for it for ever."""
+"""A PostgreSQL that accepts requests and does not answer: nobody waits for it forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer thread of SQLite: one failure is one caller's, and nobody waits for ever."""
+"""The writer thread of SQLite: a failure affects one caller only, and nobody waits forever."""
 
 from __future__ import annotations
 

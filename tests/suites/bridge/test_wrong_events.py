@@ -1,4 +1,4 @@
-"""An agent that gives what is no event, or one with wrong fields: every protocol tells a failure, none a crash."""
+"""An agent that yields something other than an event, or invalid fields: every protocol reports a failure, none crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is answered by control that names no agent: who may use any of them, not the default one; and its owner."""
+"""Control without a named agent: for callers with access to any agent, not only the default; and for the owner."""
 
 from __future__ import annotations
 

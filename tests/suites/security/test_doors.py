@@ -1,4 +1,4 @@
-"""The same questions by every door: who is known, what is seen, whose is whose. A bridge must not be a way around."""
+"""The same questions by every door: authentication, visibility, ownership. A bridge must not be a way around."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes in before anyone looks who it is: Host and Origin, size, depth, packed bodies, broken framing.
+"""Checks before authentication: Host and Origin, size, depth, packed bodies, broken framing.
 
 Each cell of the table of live servers in the security list is tried against every door that takes a body.
 """

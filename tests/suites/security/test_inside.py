@@ -1,4 +1,4 @@
-"""Where a peer is inside is nobody's business who asks at the gateway: neither its card nor its failures say it."""
+"""Callers do not learn a peer's internal address: neither its card nor its failures contain it."""
 
 from __future__ import annotations
 

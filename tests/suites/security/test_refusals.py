@@ -1,4 +1,4 @@
-"""A refusal is one line of the audit, by whatever door it was asked, and names who was refused if that is known.
+"""A refusal is one audit entry at every door, and names the caller if it is known.
 
 And every HTTP answer, refusals too, tells what is left.
 """

@@ -1,4 +1,4 @@
-"""What a running gateway keeps for all (an index, lists, connections, metrics) shows nobody what is another's."""
+"""What a running gateway keeps for all (an index, lists, connections, metrics) never reveals another caller's data."""
 
 from __future__ import annotations
 

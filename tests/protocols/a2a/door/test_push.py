@@ -1,4 +1,4 @@
-"""Push notifications: sent to a real receiver, signed, guarded, and gone on with after a restart."""
+"""Push notifications: sent to a real receiver, signed, guarded, and continued after a restart."""
 
 from __future__ import annotations
 

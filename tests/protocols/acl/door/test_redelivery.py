@@ -1,4 +1,4 @@
-"""An agent that dies while it works: what it was given comes again, and nothing is said twice."""
+"""An agent that dies while it works: its messages are redelivered, and nothing is sent twice."""
 
 from __future__ import annotations
 

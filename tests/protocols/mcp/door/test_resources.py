@@ -1,4 +1,4 @@
-"""Resources that the gateway has of its own: items of sites, uploads and conversations, each for those they are for."""
+"""The gateway's own resources: items of sites, uploads and conversations, each for callers with access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A RabbitMQ of one's own, where who connects is known by a certificate (SASL EXTERNAL): free ports, its own folder."""
+"""A private RabbitMQ with authentication by certificate (SASL EXTERNAL): free ports, its own folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMQP where who connects is known by a certificate and by nothing else (SASL EXTERNAL), with a real broker."""
+"""AMQP with authentication by certificate only (SASL EXTERNAL), with a real broker."""
 
 from __future__ import annotations
 

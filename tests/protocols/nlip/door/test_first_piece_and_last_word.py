@@ -1,4 +1,4 @@
-"""The first piece comes before the agent has finished; who goes away frees it within a second."""
+"""The first piece arrives before the agent has finished; a disconnect frees the agent within a second."""
 
 from __future__ import annotations
 

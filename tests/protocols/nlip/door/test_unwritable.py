@@ -1,4 +1,4 @@
-"""What an agent says and no notation can carry: the caller gets a failure in NLIP, over both doors, and no silence."""
+"""Agent output that no encoding can carry: the caller gets an NLIP failure over both doors, not silence."""
 
 from __future__ import annotations
 
