@@ -1,4 +1,4 @@
-"""An agent that yields something other than an event, or invalid fields: every protocol reports a failure, none crashes."""
+"""An agent that yields no event, or one with invalid fields: every protocol reports a failure, none crashes."""
 
 from __future__ import annotations
 
