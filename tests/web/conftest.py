@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -41,6 +42,15 @@ def drive() -> Drive:
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
     return run
+
+
+@pytest.fixture(scope="session")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go; SABIR_SHOTS names a folder to look at afterwards."""
+    keep = os.environ.get("SABIR_SHOTS")
+    folder = Path(keep) if keep else tmp_path_factory.mktemp("shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -151,11 +150,8 @@ def found(
     drive: Drive,
     gateway: Served,
     locked: tuple[Served, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    shots: Path,
 ) -> dict[str, Any]:
-    keep = os.environ.get("SABIR_SHOTS")  # to look at the pictures afterwards
-    shots = Path(keep) if keep else tmp_path_factory.mktemp("shots")
-    shots.mkdir(exist_ok=True)
     closed, key = locked
     return drive("bullets.mjs", chromium, gateway.url, str(shots), closed.url, key)
 
@@ -178,6 +174,7 @@ def test_results_are_narrowed_by_kind_and_the_rest_is_behind_a_button(found: dic
     assert (seen["first"], seen["all"]) == (12, 15)
     assert seen["more"] == "Show 3 more"
     assert seen["facets"] == ["All", "Restaurant 1", "Product 14"]
+    assert seen["pressed"] == ["Restaurant 1"]
     assert seen["narrowed"] == ["The Inn"]
 
 
@@ -186,6 +183,9 @@ def test_a_filter_that_was_understood_is_a_chip_and_can_be_removed(found: dict[s
     seen = found["chips"][protocol]
     assert "under 30 minutes" in seen["before"]
     assert seen["asked"] == "vegetarian dinner without nuts"
+    assert seen["above"], "what was understood stands over the results"
+    assert seen["cards"] and not seen["list"], "a list in words repeats the cards"
+    assert seen["modes"] == (protocol == "nlweb"), "only NLWeb has a choice of list and summary"
     assert seen["after"] and "under 30 minutes" not in seen["after"]
 
 
@@ -241,7 +241,7 @@ def test_the_directory_shows_cards_and_lets_people_try(found: dict[str, Any]) ->
 def test_a_caller_sees_tasks_conversations_and_an_inbox(found: dict[str, Any]) -> None:
     seen = found["activity"]
     assert "completed" in seen["tasks"] or "input required" in seen["tasks"]
-    assert seen["conversations"] >= 1
+    assert seen["conversations"] == len(seen["afterwards"]) == len(set(seen["afterwards"])) == 2
     assert "TASK_REQUEST" in seen["inbox"] and "ahoy" in seen["inbox"]
 
 

@@ -133,8 +133,8 @@ def test_an_installation_without_the_site_says_how_to_build_it(tmp_path: Path) -
     assert (answer.status_code, answer.text) == (404, NOT_BUILT)
 
 
-def test_a_person_reads_and_searches_the_site(chromium: str, drive: Drive, gateway: Served, tmp_path: Path) -> None:
-    seen = drive("docs.mjs", chromium, gateway.url, str(tmp_path))
+def test_a_person_reads_and_searches_the_site(chromium: str, drive: Drive, gateway: Served, shots: Path) -> None:
+    seen = drive("docs.mjs", chromium, gateway.url, str(shots))
     assert seen["hosts"] == [urlsplit(gateway.url).netloc]
     assert seen["wrong"] == []
     assert seen["title"] == "Tutorial: one agent, every protocol"

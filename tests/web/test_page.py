@@ -67,9 +67,9 @@ def test_the_page_lets_a_browser_do_nothing_but_ask_its_own_gateway(site: Served
 
 
 def test_a_person_asks_answers_waits_and_sees_what_failed(
-    chromium: str, drive: Drive, site: Served, tmp_path: Path
+    chromium: str, drive: Drive, site: Served, shots: Path
 ) -> None:
-    told = drive("page.mjs", chromium, site.url, str(tmp_path))
+    told = drive("page.mjs", chromium, site.url, str(shots))
     assert told["hosts"] == [urlsplit(site.url).netloc]  # nothing from anywhere else
     assert [line for line in told["wrong"] if "500" not in line] == []  # the broken agent's status is all
     assert len(told["cards"]) > 2 and all("Pumpkin" in name or name for name in told["cards"])
@@ -85,11 +85,11 @@ def test_a_person_asks_answers_waits_and_sees_what_failed(
     assert told["looks"]["wide-light"]["back"] != told["looks"]["wide-dark"]["back"]
     for name in ("page-wide-light.png", "page-wide-dark.png", "page-narrow-light.png", "page-narrow-dark.png",
                  "page-question.png", "page-progress.png", "page-failure.png"):  # fmt: skip
-        looked(tmp_path, name)
+        looked(shots, name)
 
 
 def test_the_official_client_renders_results_summary_and_errors(
-    chromium: str, drive: Drive, site: Served, elsewhere: tuple[str, Path], tmp_path: Path
+    chromium: str, drive: Drive, site: Served, elsewhere: tuple[str, Path], shots: Path
 ) -> None:
     origin, folder = elsewhere
     bundle = [
@@ -108,7 +108,7 @@ def test_the_official_client_renders_results_summary_and_errors(
         '<!doctype html><meta charset="utf-8"><div id="root"></div><script src="app.js"></script>'
     )
     page = f"{origin}/?endpoint={quote(site.url + '/ask', safe='')}&site=pumpkins-r-us.com"
-    told = drive("official.mjs", chromium, page, str(tmp_path))
+    told = drive("official.mjs", chromium, page, str(shots))
     assert any("Pumpkin" in title for title in told["titles"]) and len(told["titles"]) > 2
     assert told["summary"] and told["summary"][:40] in told["text"]
     assert "pumpkins-r-us.com" in told["text"]
@@ -116,5 +116,5 @@ def test_the_official_client_renders_results_summary_and_errors(
     assert any("Error (NO_RESULTS): I found nothing for that." in line for line in told["wrong"])
     assert told["error"].startswith("HTTP 404")
     for name in ("official-results.png", "official-none.png", "official-error.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    looked(tmp_path, "official-results.png")
+        assert (shots / name).read_bytes().startswith(b"\x89PNG")
+    looked(shots, "official-results.png")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,12 +94,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, elsewhere: tuple[str, Path
 
 
 @pytest.fixture(scope="module")
-def found(chromium: str, drive: Drive, gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(chromium: str, drive: Drive, gateway: Served, shots: Path) -> dict[str, Any]:
     """One visit with everything a person does; each test looks at a part of it."""
-    keep = os.environ.get("SABIR_SHOTS")  # to look at the pictures afterwards
-    shots = Path(keep) if keep else tmp_path_factory.mktemp("shots")
-    shots.mkdir(exist_ok=True)
-    return {**drive("playground.mjs", chromium, gateway.url, str(shots), f"{gateway.url}/nlip/writer"), "shots": shots}
+    return drive("playground.mjs", chromium, gateway.url, str(shots), f"{gateway.url}/nlip/writer")
 
 
 PROTOCOLS = ("nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl")
@@ -125,8 +124,15 @@ def test_the_wire_pane_shows_the_bytes_and_whose_tokens_they_are(found: dict[str
     assert seen["hex"].split()[0][0] in "ab"  # a CBOR map begins so
     assert 'format: text "text"' in seen["tree"]
     assert seen["marks"] == ["echoed", "ours", "theirs"]
+    assert seen["legend"] == ["made by this page", "made by the gateway", "returned as it came"]
     assert seen["copied"]["curl"].startswith("curl -sN \\\n  'http://127.0.0.1")
-    compile(seen["copied"]["Python"], "copied", "exec")
+
+
+@pytest.mark.parametrize(("kind", "program"), [("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])])
+def test_a_copied_request_runs_as_pasted(found: dict[str, Any], kind: str, program: list[str]) -> None:
+    done = subprocess.run([*program, found["onWire"]["copied"][kind]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "`streamed`" in done.stdout
 
 
 def test_a_hostile_answer_is_inert(found: dict[str, Any]) -> None:
@@ -166,6 +172,7 @@ def test_the_views_show_agents_activity_checks_and_what_operators_watch(found: d
     assert "completed" in shown["activity"]["text"]
     assert "HTTP-" in shown["check"]["text"] and "passed" in shown["check"]["text"]
     assert "Audit" in shown["operate"]["text"] and "anonymous" in shown["operate"]["text"]
+    assert re.search(r"Turns that failed\s+0.0 /s\s+0 in all", shown["operate"]["text"])  # six were cancelled
 
 
 def test_nobody_is_kept_out_by_the_page(found: dict[str, Any]) -> None:
@@ -177,7 +184,7 @@ def test_nobody_is_kept_out_by_the_page(found: dict[str, Any]) -> None:
 
 
 def test_the_widget_lives_on_an_allowed_site_without_touching_its_style(
-    chromium: str, drive: Drive, gateway: Served, elsewhere: tuple[str, Path], tmp_path: Path
+    chromium: str, drive: Drive, gateway: Served, elsewhere: tuple[str, Path], shots: Path
 ) -> None:
     origin, folder = elsewhere
     (folder / "index.html").write_text(
@@ -187,8 +194,8 @@ def test_the_widget_lives_on_an_allowed_site_without_touching_its_style(
         f"<script src='{gateway.url}/web/widget.js' data-accent='#123456'></script>"
         f"<script src='{gateway.url}/web/widget.js' data-mode=search data-target='#search'></script>"
     )
-    seen = drive("widget.mjs", chromium, f"{origin}/", str(tmp_path))
-    assert "streamed" in seen["words"]
+    seen = drive("widget.mjs", chromium, f"{origin}/", str(shots))
+    assert seen["words"].startswith("Hello, this is a streamed answer.") and seen["bullets"] == ["one", "two"]
     assert seen["accent"] == "rgb(18, 52, 86)"
     # A search box stands on the background of its page, which does not change with the visitor's preference.
     assert seen["themes"] == {"search": "rgb(23, 33, 31)", "chat": "rgb(230, 237, 235)"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def found(chromium: str, drive: Drive, gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    keep = os.environ.get("SABIR_SHOTS")  # to look at the pictures afterwards
-    shots = Path(keep) if keep else tmp_path_factory.mktemp("shots")
-    shots.mkdir(exist_ok=True)
+def found(chromium: str, drive: Drive, gateway: Served, shots: Path) -> dict[str, Any]:
     return drive("views.mjs", chromium, gateway.url, str(shots))
 
 

@@ -461,7 +461,7 @@ def _marks(value: Mapping[str, Any]) -> dict[str, bool | str]:
 
 def _session(row: ConversationRow, current: str) -> dict[str, Any]:
     return {
-        "id": row.id[:8],
+        "id": row.id[-8:],  # the first digits are the time, alike for conversations of the same minute
         "current": row.id == current,
         "begun": datetime.fromtimestamp(row.created, UTC).isoformat(timespec="seconds"),
         "last": datetime.fromtimestamp(row.touched, UTC).isoformat(timespec="seconds"),

@@ -127,8 +127,13 @@ function examples() { // which leave the page with the first question
   const texts = (card?.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, EXAMPLES);
   $("examples")?.replaceChildren(...texts.map((text) => button(visible(text), () => chat.ask(text))));
   if ($("about-agent")) $("about-agent").textContent = visible(card?.description ?? "");
-  const finds = (card?.skills ?? []).some((skill) => (skill.tags ?? []).includes("search")); // only a search has lists and summaries
-  $("mode").parentNode.hidden = Boolean(card) && !finds;
+  offerModes();
+}
+
+function offerModes() { // only a search has lists and summaries, and only NLWeb can choose among them
+  const card = cards[$("agent").selectedIndex];
+  const finds = !card || (card.skills ?? []).some((skill) => (skill.tags ?? []).includes("search"));
+  $("mode").parentNode.hidden = !finds || $("protocol").value !== "nlweb";
 }
 
 async function agents() {
@@ -263,7 +268,10 @@ $("new").addEventListener("click", () => {
   location.reload();
 });
 $("agent").addEventListener("change", () => choose($("agent").value));
-$("protocol").addEventListener("change", () => set("protocol", $("protocol").value));
+$("protocol").addEventListener("change", () => {
+  set("protocol", $("protocol").value);
+  offerModes();
+});
 $("mode").addEventListener("change", () => set("mode", $("mode").value));
 $("who").addEventListener("click", () => signIn());
 

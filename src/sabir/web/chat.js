@@ -31,6 +31,12 @@ export class TurnView {
     this.node.insertBefore(node, this.status ?? null);
   }
 
+  above(node) { // what was understood stands over the answer, whichever came first
+    const answer = [this.box, this.facets, this.cards].filter((part) => part?.isConnected);
+    if (answer.length) answer[0].before(node);
+    else this.put(node);
+  }
+
   wait(fraction, note, cancel) {
     this.status ??= this.node.appendChild(make("div", { className: "status", role: "status" }));
     if (cancel) this.cancel = cancel;
@@ -70,17 +76,23 @@ export class TurnView {
   words(text, whole) {
     this.source = whole ? text : this.source + text;
     if (!this.source.trim()) return;
-    // A text list repeats the cards; a summary cites them.
-    if (this.items.length && whole && !/\[\d+\]/.test(this.source) && /^\s*1[.)] /.test(this.source)) {
-      this.source = this.box ? this.source : "";
-      if (!this.box) return;
-    }
+    if (this.repeatsCards()) return;
     if (!this.box) {
       this.box = make("div", { className: "words" });
-      if (this.cards) this.cards.before(this.box);
+      const found = this.facets ?? this.cards;
+      if (found) found.before(this.box);
       else this.put(this.box);
     }
     this.box.replaceChildren(...markdown(this.source, (number) => this.cite(number)));
+  }
+
+  // A list in words repeats the cards and makes way for them; a summary cites them and stays.
+  repeatsCards() {
+    if (!this.items.length || /\[\d+\]/.test(this.source) || !/^\s*1[.)] /.test(this.source)) return false;
+    this.source = "";
+    this.box?.remove();
+    this.box = null;
+    return true;
   }
 
   cite(number) {
@@ -93,6 +105,7 @@ export class TurnView {
 
   item(item) {
     this.items.push(item);
+    this.repeatsCards();
     if (!this.cards) this.put((this.cards = make("ol", { className: "cards" })));
     if (this.items.length <= CARDS) this.cards.append(card(item, this.id(this.items.length), this.items.length));
     else if (!this.more) {
@@ -106,20 +119,28 @@ export class TurnView {
   rest() {
     this.items.slice(CARDS).forEach((item, place) => this.cards.append(card(item, this.id(CARDS + place + 1), CARDS + place + 1)));
     this.more.remove();
+    this.narrow(this.kind ?? null);
+  }
+
+  narrow(kind) { // shows the cards of one kind, or all
+    this.kind = kind;
+    for (const node of this.cards.children) node.hidden = kind !== null && node.querySelector(".kind").textContent.replaceAll(" ", "") !== kind;
+    for (const choice of this.facets?.children ?? []) choice.ariaPressed = String((choice.dataset.kind || null) === kind);
   }
 
   // The kinds of results, to filter by one.
   facet() {
     const kinds = new Map();
-    for (const item of this.items) kinds.set(String([item["@type"]].flat()[0] ?? "Thing"), 0);
-    for (const item of this.items) kinds.set(String([item["@type"]].flat()[0] ?? "Thing"), kinds.get(String([item["@type"]].flat()[0] ?? "Thing")) + 1);
+    for (const item of this.items) {
+      const kind = String([item["@type"]].flat()[0] ?? "Thing");
+      kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    }
     if (kinds.size < 2) return;
     this.facets ??= make("div", { className: "facets", role: "group", ariaLabel: "Kinds of results" });
-    const choose = (kind) => {
-      for (const node of this.cards.children) node.hidden = kind !== null && node.querySelector(".kind").textContent.replaceAll(" ", "") !== kind;
-    };
-    this.facets.replaceChildren(button("All", () => choose(null)), ...[...kinds].map(([kind, count]) => button(`${kind.replace(/([a-z])([A-Z])/g, "$1 $2")} ${count}`, () => choose(kind))));
+    const choice = (label, kind) => button(label, () => this.narrow(kind), { dataset: { kind: kind ?? "" } });
+    this.facets.replaceChildren(choice("All", null), ...[...kinds].map(([kind, count]) => choice(`${kind.replace(/([a-z])([A-Z])/g, "$1 $2")} ${count}`, kind)));
     if (!this.facets.isConnected) this.cards.before(this.facets);
+    this.narrow(this.kind ?? null);
   }
 
   file(file) {
@@ -133,21 +154,21 @@ export class TurnView {
     const query = meta.decontextualized_query;
     if (query && query !== this.text && query !== this.rewritten) {
       this.rewritten = query;
-      this.put(make("p", { className: "understood" }, `Searched for: ${visible(query)}`));
+      this.above(make("p", { className: "understood" }, `Searched for: ${visible(query)}`));
     }
     if (meta.note && !this.noted) {
       this.noted = true;
-      this.put(make("p", { className: "understood" }, visible(meta.note)));
+      this.above(make("p", { className: "understood" }, visible(meta.note)));
     }
     this.chips(meta);
     const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));
     if (ignored.length && !this.ignored) {
       this.ignored = true;
-      this.put(make("p", { className: "understood" }, `Left aside: ${visible(ignored.join("; "))}`));
+      this.above(make("p", { className: "understood" }, `Left aside: ${visible(ignored.join("; "))}`));
     }
     if (meta.coverage < 1 && !this.young) {
       this.young = true;
-      this.put(make("p", { className: "understood" }, `This site is still being indexed (${Math.floor(meta.coverage * 100)} %). Answers get better in a moment.`));
+      this.above(make("p", { className: "understood" }, `This site is still being indexed (${Math.floor(meta.coverage * 100)} %). Answers get better in a moment.`));
     }
   }
 
@@ -160,7 +181,7 @@ export class TurnView {
       const remove = rest && button("×", () => this.ask(rest, { standalone: true }), { ariaLabel: `Search without ${words}`, title: "Search without this" });
       return make("span", { className: remove ? "chip" : "chip fixed" }, visible(words), remove);
     }));
-    this.put(this.filters);
+    this.above(this.filters);
   }
 
   question(question, answer) {

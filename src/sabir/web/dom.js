@@ -61,9 +61,9 @@ export function bytesInWords(count) {
 
 export async function copy(text, control) {
   await navigator.clipboard.writeText(text);
-  const before = control.textContent;
+  control.dataset.label ??= control.textContent;
   control.textContent = "Copied";
-  setTimeout(() => (control.textContent = before), 1200);
+  setTimeout(() => (control.textContent = control.dataset.label), 1200);
 }
 
 // An address of this gateway, wherever the page is mounted.

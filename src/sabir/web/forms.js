@@ -49,7 +49,7 @@ function confirmation(form, field, answer) {
 
 function fieldset(field, question) {
   const node = make("fieldset", {});
-  if (field.text && field.text !== question.text) node.append(make("legend", {}, visible(field.text)));
+  if (field.text && field.text !== question.text) node.append(make("legend", {}, `${visible(field.text)}${field.required === false ? " (optional)" : ""}`));
   const options = field.type === "boolean" ? ["yes", "no"] : field.options ?? [];
   if (options.length) {
     const type = field.type === "multi_select" ? "checkbox" : "radio";

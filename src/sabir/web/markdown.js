@@ -2,7 +2,7 @@
 import { make, link, visible } from "./dom.js";
 
 const LIMIT = 60_000; // characters that are shown at once; the rest is behind a button
-const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*]+?)\*\*|__([^_]+?)__|\*([^*\s][^*]*?)\*|\[([^\]]+)\]\(([^)\s]+)\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])|\[(\d{1,3})\]/g;
+const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*]+?)\*\*|__([^_]+?)__|\*([^*\s][^*]*?)\*|!?\[([^\]]+)\]\(([^)\s]+)\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])|\[(\d{1,3})\]/g;
 
 export function inline(text, cite) {
   const nodes = [];
@@ -110,6 +110,6 @@ function table(lines, at, nodes, cite) {
   const cells = (line) => line.trim().slice(1, -1).split("|").map((cell) => cell.trim());
   const head = make("tr", {}, ...cells(lines[at]).map((cell) => make("th", {}, ...inline(cell, cite))));
   const rows = lines.slice(at + 2, end).map((line) => make("tr", {}, ...cells(line).map((cell) => make("td", {}, ...inline(cell, cite)))));
-  nodes.push(make("div", { className: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
+  nodes.push(make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))));
   return end;
 }

@@ -3,7 +3,10 @@ import { $, button, bytesInWords, copy, make, visible } from "./dom.js";
 import * as cbor from "./cbor.js";
 
 const PREVIEW = 40_000; // characters of a body that are shown
-const milliseconds = (value) => (value === undefined ? "…" : `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
+function milliseconds(value) {
+  if (value === undefined) return "…";
+  return value < 10_000 ? `${value < 10 ? value.toFixed(1) : Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
+}
 
 export class WirePane {
   constructor(wire, place) {
@@ -47,6 +50,12 @@ export class WirePane {
     const sent = request.size + sum(exchange.frames, "sent");
     const received = (response?.size ?? 0) + sum(exchange.frames, "received");
     const tokens = new Tokens(exchange);
+    const bodies = [ // drawn before the legend, which says what kinds of tokens they have
+      section("Request", headers(requestLine(request), request.headers), body(request.body, tokens, "sent"), this.tools(exchange)),
+      exchange.frames ? frames(exchange, tokens) : null,
+      response && !exchange.frames ? section("Response", headers(`HTTP ${response.status} ${response.text}`, response.headers), body(response.body, tokens, "received")) : null,
+      exchange.events.length ? events(exchange, tokens) : null,
+    ];
     return make(
       "details",
       { className: "exchange", open },
@@ -59,12 +68,9 @@ export class WirePane {
         make("span", { className: "sizes", title: "sent, received, time" }, `↑ ${bytesInWords(sent)}  ↓ ${bytesInWords(received)}  ${milliseconds(exchange.took)}`),
       ),
       make("p", { className: "purpose" }, `${exchange.protocol ?? ""} ${exchange.what ?? ""} · ${exchange.at.toLocaleTimeString()}${exchange.first ? ` · first byte ${milliseconds(exchange.first)}` : ""}${exchange.closed ? ` · closed ${exchange.closed}` : ""}`),
-      section("Request", headers(requestLine(request), request.headers), body(request.body, tokens, "sent"), this.tools(exchange)),
-      exchange.frames ? frames(exchange, tokens) : null,
-      response && !exchange.frames ? section("Response", headers(`HTTP ${response.status} ${response.text}`, response.headers), body(response.body, tokens, "received")) : null,
-      exchange.events.length ? events(exchange, tokens) : null,
-      exchange.failure ? make("p", { className: "failure" }, visible(exchange.failure)) : null,
       tokens.legend(),
+      ...bodies,
+      exchange.failure ? make("p", { className: "failure" }, visible(exchange.failure)) : null,
     );
   }
 

@@ -1,6 +1,8 @@
 // The caller's activity: tasks, the conversation, and messages in an inbox.
 import { remembered } from "./chat.js";
+import { control } from "./control.js";
 import { button, make, visible } from "./dom.js";
+import { table } from "./table.js";
 
 const AGENTS = 30; // whose tasks are listed
 
@@ -38,7 +40,7 @@ async function showTasks(root, place) {
   }
   const running = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];
   root.replaceChildren(table(["Task", "Agent", "State", "Updated", ""], tasks.map((task) => [
-    task.id.slice(0, 12), visible(task.agent), badge(task.status.state.replace("TASK_STATE_", "").toLowerCase().replace("_", " ")), new Date(task.status.timestamp).toLocaleString(),
+    task.id.slice(0, 12), visible(task.agent), badge(stateOf(task.status.state)), new Date(task.status.timestamp).toLocaleString(),
     running.includes(task.status.state) ? button("Cancel", async () => {
       await rpc(place, task.agent, "CancelTask", { id: task.id });
       await showTasks(root, place);
@@ -47,11 +49,8 @@ async function showTasks(root, place) {
 }
 
 async function showSessions(root, place) {
-  const message = { messagetype: "control", format: "text", subformat: "english", content: "Which sessions do I have?", submessages: [{ format: "structured", subformat: "json", content: {}, label: "sessions" }] };
-  const headers = { "Content-Type": "application/json", ...place.headers() };
-  const reply = await place.wire.json(await place.wire.fetch("/nlip", { method: "POST", headers, body: JSON.stringify(message) }, { protocol: "nlip", what: "sessions" }));
-  const found = (reply?.submessages ?? []).find((part) => part.label === "sessions")?.content;
-  const sessions = (found?.sessions ?? []).filter((session) => session.turns);
+  const found = await control(place, "Which sessions do I have?", "sessions");
+  const sessions = (found.sessions ?? []).filter((session) => session.turns && !session.current); // the current one asks this
   if (!sessions.length) {
     root.replaceChildren(make("p", { className: "empty" }, "No conversations are listed. Sign in to see those that you had with your key."));
     return;
@@ -94,10 +93,6 @@ async function follow(root, agent, place, signal) {
   }
 }
 
-const badge = (text) => make("span", { className: ["failed", "rejected", "canceled"].includes(text) ? "badge bad" : "badge" }, text);
-
-export function table(heads, rows) {
-  return make("div", { className: "scroll" }, make("table", { className: "rows" },
-    make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, visible(head))))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, cell)))))));
-}
+const KINDS = { failed: "badge bad", rejected: "badge bad", cancelled: "badge soft" };
+const stateOf = (state) => state.replace("TASK_STATE_", "").toLowerCase().replace("_", " ").replace("canceled", "cancelled");
+const badge = (text) => make("span", { className: KINDS[text] ?? "badge" }, text);

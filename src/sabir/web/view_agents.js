@@ -13,7 +13,7 @@ export async function render(root, place) {
   const health = await fetch(at("/health")).then((found) => found.json()).catch(() => ({}));
   root.replaceChildren(
     make("h1", {}, "Agents"),
-    make("p", {}, `${agents.size} agents, each reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown")),
+    make("p", {}, `${agents.size === 1 ? "One agent" : `${agents.size} agents, each`} reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown")),
     make("div", { className: "grid" }, ...[...agents.values()].map((entry) => panel(entry, place))),
     make("h2", {}, "Connect a client"),
     make("div", { className: "grid" }, snippet("An MCP client", mcpConfig()), snippet("Python", python()), snippet("Your own site", widget())),
@@ -29,10 +29,17 @@ function panel({ card, endpoints }, place) {
     make("h3", {}, visible(card.name)),
     make("p", {}, visible(card.description ?? "")),
     (card.skills ?? []).length ? make("div", { className: "tries" }, ...card.skills.flatMap((skill) => skill.tags ?? [skill.name]).slice(0, 6).map((tag) => make("span", { className: "badge soft" }, visible(tag)))) : null,
-    make("ul", { className: "endpoints" }, ...endpoints.map(([protocol, endpoint]) => make("li", {}, make("b", {}, `${protocol} `), visible(endpoint)))),
+    make("ul", { className: "endpoints" }, ...endpoints.map(([protocol, endpoint]) => make("li", {}, make("b", {}, protocol), address(endpoint)))),
     make("div", { className: "tries" }, ...examples.map((text) => button(`Try: ${visible(text)}`, () => place.ask(text, card.name))), examples.length ? null : button("Say hello", () => place.ask("Hello", card.name))),
     details,
   );
+}
+
+// An address of this gateway is shown by its path; a click copies all of it.
+function address(endpoint) {
+  const { protocol, host, pathname } = new URL(endpoint, location.href);
+  const shown = host !== location.host ? endpoint : /^ws/.test(protocol) ? `${pathname} (WebSocket)` : pathname;
+  return button(visible(shown), (event) => copy(endpoint, event.target), { title: `Copy ${endpoint}` });
 }
 
 function snippet(title, text) {

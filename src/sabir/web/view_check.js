@@ -1,10 +1,11 @@
 // The conformance suite against an address, filling in as it runs.
 import { at, make, visible } from "./dom.js";
+import { table, tableRow } from "./table.js";
 
 export async function render(root, place) {
   if (root.childElementCount) return;
   const url = make("input", { type: "url", value: at("/").replace(/\/$/, ""), ariaLabel: "Address to check", required: true });
-  const protocol = make("select", { ariaLabel: "Protocol" }, ...["nlip", "nlweb", "acl"].map((name) => make("option", { value: name }, name.toUpperCase())));
+  const protocol = make("select", { ariaLabel: "Protocol" }, ...Object.entries({ nlip: "NLIP", nlweb: "NLWeb", acl: "ACL" }).map(([value, name]) => make("option", { value }, name)));
   const result = make("div", {});
   let running = null;
   const form = make("form", { className: "row", onsubmit: async (event) => {
@@ -20,9 +21,9 @@ export async function render(root, place) {
 async function run(root, place, what, signal) {
   const tally = { passed: 0, failed: 0, skipped: 0 };
   const head = make("p", { role: "status" }, "Starting…");
-  const body = make("tbody", {});
-  root.replaceChildren(head, make("div", { className: "scroll" }, make("table", { className: "rows" },
-    make("thead", {}, make("tr", {}, ...["", "Clause", "What", "Found"].map((name) => make("th", { scope: "col" }, name)))), body)));
+  const rows = table(["", "Clause", "What", "Found"], []);
+  const body = rows.querySelector("tbody");
+  root.replaceChildren(head, rows);
   try {
     const headers = { "Content-Type": "application/json", Accept: "text/event-stream", ...place.headers() };
     const pair = await place.wire.fetch("/operate/check", { method: "POST", headers, body: JSON.stringify(what), signal }, { protocol: "check", what: what.url });
@@ -40,7 +41,8 @@ async function run(root, place, what, signal) {
       tally[outcome.state] = (tally[outcome.state] ?? 0) + 1;
       head.textContent = `${tally.passed} hold, ${tally.failed} do not, ${tally.skipped} were skipped…`;
       const badge = make("span", { className: { passed: "badge", failed: "badge bad" }[outcome.state] ?? "badge soft" }, outcome.state);
-      body.append(make("tr", {}, make("td", {}, badge), make("td", {}, visible(`${outcome.id} ${outcome.clause ?? ""}`)), make("td", {}, visible(outcome.text ?? "")), make("td", {}, visible(outcome.reason ?? ""))));
+      const clause = make("div", {}, visible(outcome.id), make("div", { className: "clause" }, visible(outcome.clause ?? "")));
+      body.append(tableRow([badge, clause, visible(outcome.text ?? ""), visible(outcome.reason ?? "")]));
     }
   } catch (error) {
     if (!signal.aborted) head.textContent = visible(error.message);

@@ -1,6 +1,7 @@
 // For operators: health, rates, limits and the audit log.
+import { control } from "./control.js";
 import { at, make, visible } from "./dom.js";
-import { table } from "./view_activity.js";
+import { table } from "./table.js";
 
 const EVERY = 2000; // milliseconds between two reads of the metrics
 const POINTS = 60;
@@ -21,8 +22,8 @@ export async function render(root, place) {
   await Promise.all([showHealth(health), showLimits(limits, place), showAudit(audit, place), showDead(dead, place)]);
   const series = new Map();
   const look = () => showMetrics(charts, series, place);
-  await look();
   timer = setInterval(() => (root.hidden ? clearInterval(timer) : look()), EVERY);
+  await look();
 }
 
 async function showHealth(root) {
@@ -31,10 +32,7 @@ async function showHealth(root) {
 }
 
 async function showLimits(root, place) {
-  const message = { messagetype: "control", format: "text", subformat: "english", content: "What are your limits?" };
-  const headers = { "Content-Type": "application/json", ...place.headers() };
-  const reply = await place.wire.json(await place.wire.fetch("/nlip", { method: "POST", headers, body: JSON.stringify(message) }, { protocol: "nlip", what: "limits" }));
-  const { limits = {} } = (reply?.submessages ?? []).find((part) => part.label === "limits")?.content ?? {};
+  const { limits = {} } = await control(place, "What are your limits?", "limits");
   root.replaceChildren(table(["Limit", "Value"], Object.entries(limits).map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? value.toLocaleString() : visible(JSON.stringify(value))])));
 }
 
@@ -57,6 +55,7 @@ async function showDead(root, place) {
 async function showMetrics(root, series, place) {
   const response = await fetch(at("/metrics"), { headers: place.headers() });
   if (!response.ok) {
+    clearInterval(timer);
     root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. Set observe: {metrics: true}." : "Metrics are for operators: sign in with a key that has the role."));
     return;
   }
@@ -70,7 +69,7 @@ async function showMetrics(root, series, place) {
     points.push({ at: now, value, shown: kind === "value" ? value : last ? Math.max(0, ((value - last.value) * 1000) / (now - last.at)) : 0 });
     if (points.length > POINTS) points.shift();
     const shown = points.at(-1).shown;
-    return make("section", { className: "panel" }, make("h3", {}, title), make("div", { className: "figure" }, kind === "rate" ? `${shown.toFixed(1)} /s` : String(shown)), chart(points), make("p", {}, kind === "rate" ? `${value} in all` : ""));
+    return make("section", { className: "panel" }, make("h3", {}, title), make("div", { className: "figure" }, kind === "rate" ? `${shown.toFixed(1)} /s` : String(shown)), chart(points, title), kind === "rate" ? make("p", {}, `${value.toLocaleString()} in all`) : null);
   }));
 }
 
@@ -80,18 +79,18 @@ function totals(text) {
     const found = /^([a-z_]+)(?:\{[^}]*\})? ([\d.e+-]+)/.exec(line);
     if (!found) continue;
     sums.set(found[1], (sums.get(found[1]) ?? 0) + Number(found[2]));
-    if (found[1] === "sabir_turns_total" && !line.includes('outcome="ok"')) sums.set("errors", (sums.get("errors") ?? 0) + Number(found[2]));
+    if (found[1] === "sabir_turns_total" && !/outcome="(ok|Cancelled|CancelledError)"/.test(line)) sums.set("errors", (sums.get("errors") ?? 0) + Number(found[2]));
   }
   return sums;
 }
 
-function chart(points) {
+function chart(points, title) { // the newest point at the right
   const NS = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(NS, "svg");
   const top = Math.max(1e-9, ...points.map((point) => point.shown));
   const line = document.createElementNS(NS, "polyline");
-  line.setAttribute("points", points.map((point, place) => `${(place * 100) / (POINTS - 1)},${30 - (28 * point.shown) / top}`).join(" "));
-  for (const [name, value] of Object.entries({ viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "chart", role: "img", "aria-label": "last two minutes" })) svg.setAttribute(name, value);
+  line.setAttribute("points", points.map((point, place) => `${100 - ((points.length - 1 - place) * 100) / (POINTS - 1)},${30 - (28 * point.shown) / top}`).join(" "));
+  for (const [name, value] of Object.entries({ viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "chart", role: "img", "aria-label": `${title}, the last two minutes` })) svg.setAttribute(name, value);
   svg.append(line);
   return svg;
 }

@@ -20,13 +20,18 @@
     h2 { margin: 0; padding: 12px 16px; font-size: 16px; background: var(--accent); color: #fff; } .search h2 { display: none; }
     .log { padding: 14px 16px; overflow-y: auto; } .search .log { padding: 0; }
     .said { width: fit-content; margin: 0 0 8px auto; padding: 6px 12px; border-radius: 12px; background: var(--accent); color: #fff; overflow-wrap: anywhere; }
-    .words { margin: 0 0 10px; white-space: pre-wrap; overflow-wrap: anywhere; } .soft { color: #5b6a66; }
+    .words { margin: 0 0 10px; overflow-wrap: anywhere; } .plain { white-space: pre-wrap; } .soft { color: #5b6a66; }
+    .words > :first-child { margin-top: 0; } .words > :last-child { margin-bottom: 0; } .words p, .words ul, .words ol { margin: 6px 0; } .words ul, .words ol { padding-left: 22px; }
+    .words h3, .words h4, .words h5, .words h6 { margin: 10px 0 4px; font-size: 15px; } .words a { color: var(--accent); } .words code { font-size: .9em; } .words pre, .scroll { overflow-x: auto; }
+    .words table { border-collapse: collapse; font-size: 13px; } .words th, .words td { padding: 3px 8px; border: 1px solid #dfe4e2; text-align: left; }
     .item { margin: 0 0 10px; padding: 10px 12px; border: 1px solid #dfe4e2; border-radius: 10px; } .item a { color: var(--accent); font-weight: 600; text-decoration: none; } .item p { margin: 4px 0 0; font-size: 13px; }
     form { display: flex; gap: 8px; padding: 10px 12px; border-top: 1px solid #dfe4e2; } .search form { padding: 0; border: 0; }
     input { flex: 1; min-width: 0; padding: 9px 12px; border: 1px solid #dfe4e2; border-radius: 10px; font: inherit; } button.go { padding: 0 14px; border: 0; border-radius: 10px; background: var(--accent); color: #fff; font: inherit; cursor: pointer; }
     :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-  ` + dark(`:host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } .item a { color: color-mix(in srgb, var(--accent) 45%, white); }`));
+  ` + dark(`:host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } .item a, .words a { color: color-mix(in srgb, var(--accent) 45%, white); }`));
   root.adoptedStyleSheets = [style];
+
+  const markdown = import(new URL("markdown.js", script.src)).catch(() => null); // without it, the words stay plain
 
   const make = (tag, className, text) => {
     const node = document.createElement(tag);
@@ -116,14 +121,21 @@
     if (name === "result" && data.item.url) wait.before(itemOf(data.item));
     const isSummary = name === "result" && !data.item.url && data.item.text;
     if (name === "content" || (isSummary && !words)) { // a streamed summary is repeated as a whole
-      const text = data.text ?? data.item.text;
-      if (!words) log.insertBefore((words = make("p", "words")), log.querySelector(".item") ?? wait);
-      words.textContent += text;
+      if (!words) log.insertBefore((words = make("div", "words plain")), log.querySelector(".item") ?? wait);
+      words.source = (words.source ?? "") + (data.text ?? data.item.text);
+      write(words);
     }
-    if (name === "elicitation") wait.before(make("p", "words", [data.elicitation.text, ...(data.elicitation.questions ?? []).flatMap((each) => each.options ?? [])].join("\n· ")));
+    if (name === "elicitation") wait.before(make("p", "words plain", [data.elicitation.text, ...(data.elicitation.questions ?? []).flatMap((each) => each.options ?? [])].join("\n· ")));
     if (name === "progress") wait.textContent = data.message || "…";
     if (name === "error") wait.before(make("p", "words soft", data.error.message));
     return words;
+  }
+
+  async function write(words) {
+    const written = await markdown;
+    if (!written) words.textContent = words.source;
+    else words.replaceChildren(...written.markdown(words.source));
+    words.classList.toggle("plain", !written);
   }
 
   const shortened = (text) => (text.length <= 200 ? text : `${text.slice(0, 200).replace(/\s+\S*$/, "")}…`);

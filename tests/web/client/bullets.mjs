@@ -58,7 +58,7 @@ async function many(page) {
   const all = (await shown()).length;
   const facets = await last(page, ".facets button").allInnerTexts();
   await last(page, ".facets button").nth(1).click();
-  return { first, more, all, facets, narrowed: await shown() };
+  return { first, more, all, facets, narrowed: await shown(), pressed: await last(page, ".facets [aria-pressed=true]").allInnerTexts() };
 }
 
 async function chips(page) {
@@ -71,12 +71,14 @@ async function chips(page) {
     await ended(page);
     const texts = async () => (await last(page, ".chip").allInnerTexts()).map((chip) => chip.replace("×", "").trim());
     const before = await texts();
-    await page.screenshot({ path: `${shots}/chips.png` });
+    await page.screenshot({ path: `${shots}/chips-${protocol}.png` });
+    const place = (part) => last(page, part).first().evaluate((node) => node.getBoundingClientRect().top);
+    found[protocol] = { before, above: (await place(".chips")) < (await place(".cards")), cards: await last(page, ".card").count(), list: await last(page, ".words ol").count(), modes: await page.locator("#mode").isVisible() };
     await last(page, ".chip button[aria-label='Search without under 30 minutes']").click();
     await page.waitForFunction(() => document.querySelectorAll(".turn").length === 2);
     await last(page, ".chip").first().waitFor();
     await ended(page);
-    found[protocol] = { before, asked: await last(page, ".said").innerText(), after: await texts() };
+    Object.assign(found[protocol], { asked: await last(page, ".said").innerText(), after: await texts() });
   }
   return found;
 }
@@ -108,7 +110,10 @@ async function confirmed(page) {
       await last(page, ".question").waitFor();
       await ended(page);
       outcome.buttons ??= await last(page, ".question button").allInnerTexts();
-      if (protocol === "nlip" && choice === "Yes") await page.screenshot({ path: `${shots}/confirm.png` });
+      if (protocol === "nlip" && choice === "Yes") {
+        await page.waitForFunction(() => document.querySelector(".turn:last-of-type").getBoundingClientRect().top < 200); // scrolled
+        await page.screenshot({ path: `${shots}/confirm.png` });
+      }
       await last(page, ".question").getByRole("button", { name: choice, exact: true }).click();
       await page.waitForFunction((count) => document.querySelectorAll(".turn").length > count + 1, turns);
       outcome[choice.toLowerCase()] = await answered(page);
@@ -203,11 +208,16 @@ async function activity(page) {
   await page.waitForSelector("#view-activity form input");
   const tasks = await section(page, "activity", "Tasks").innerText();
   const conversations = await section(page, "activity", "Conversations").locator("tbody tr").count();
+  for (const view of ["operate", "activity"]) { // looking is no conversation
+    await page.click(`nav a[data-view=${view}]`);
+    await page.waitForFunction((name) => document.querySelectorAll(`#view-${name} tbody tr`).length > 1, view);
+  }
+  const afterwards = await section(page, "activity", "Conversations").locator("tbody tr td:first-child").allInnerTexts();
   await page.fill("#view-activity form input", "eddy");
   await page.keyboard.press("Enter");
   await section(page, "activity", "Inbox").getByText("ahoy").waitFor();
   await page.screenshot({ path: `${shots}/activity-full.png` });
-  return { tasks, conversations, inbox: await section(page, "activity", "Inbox").innerText() };
+  return { tasks, conversations, afterwards, inbox: await section(page, "activity", "Inbox").innerText() };
 }
 
 async function operate(page) {
@@ -237,6 +247,14 @@ await browse(chromium, async (open) => {
   found.operate = await operate(own);
   await look("operate", own);
   await own.setViewportSize(PHONE);
-  await look("operate on a phone", own);
+  for (const colorScheme of ["light", "dark"]) {
+    await own.emulateMedia({ colorScheme });
+    for (const view of ["agents", "activity", "operate"]) {
+      await own.click(`nav a[data-view=${view}]`);
+      await own.waitForFunction((name) => !/Looking…/.test(document.getElementById(`view-${name}`).innerText), view);
+      await own.screenshot({ path: `${shots}/${view}-phone-${colorScheme}.png` });
+      await look(`${view} on a phone, ${colorScheme}`, own);
+    }
+  }
   return { ...found, axe };
 });

@@ -76,7 +76,8 @@ async function wire(page) {
   await last(page, ".words").waitFor();
   await ended(page);
   const exchange = page.locator(".exchange").first();
-  const marks = await exchange.locator("mark").evaluateAll((all) => [...new Set(all.map((mark) => mark.className))].sort());
+  const marks = await exchange.locator("pre mark").evaluateAll((all) => [...new Set(all.map((mark) => mark.className))].sort());
+  const legend = await exchange.locator(".purpose + .legend mark").allInnerTexts(); // at the top, where it is seen
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   const copied = {};
   for (const kind of ["curl", "Python"]) {
@@ -88,7 +89,7 @@ async function wire(page) {
   await exchange.locator(".editor button").click();
   await page.waitForFunction(() => /sent again, edited/.test(document.querySelector(".exchange")?.innerText ?? ""));
   await page.screenshot({ path: `${shots}/wire-json.png` });
-  return { hex: hex.slice(0, 40), tree, marks, copied };
+  return { hex: hex.slice(0, 40), tree, marks, legend, copied };
 }
 
 async function hostile(page) {

@@ -12,8 +12,10 @@ await browse(chromium, async (open) => {
   await chat.locator("input").press("Enter");
   await chat.locator(".words:not(.soft)").waitFor();
   await page.waitForFunction(() => /streamed/.test(document.querySelector("body > sabir-widget").shadowRoot.textContent));
+  await chat.locator(".words li").nth(1).waitFor();
   await page.screenshot({ path: `${shots}/widget.png` });
   const words = await chat.locator(".words").first().innerText();
+  const bullets = await chat.locator(".words li").allInnerTexts();
   const accent = await chat.locator("button.open").evaluate((node) => getComputedStyle(node).backgroundColor);
   const inside = await chat.locator("h2").evaluate((node) => getComputedStyle(node).color);
   const outside = await page.locator("h2").first().evaluate((node) => getComputedStyle(node).color);
@@ -24,6 +26,9 @@ await browse(chromium, async (open) => {
   const dark = await open({ viewport: { width: 1000, height: 760 }, colorScheme: "dark" });
   await dark.goto(url);
   const colour = (place) => dark.locator(place).locator("input").first().evaluate((node) => getComputedStyle(node.getRootNode().host).color);
+  await dark.setViewportSize({ width: 360, height: 740 });
+  await dark.locator("body > sabir-widget").locator("button.open").click();
+  await dark.screenshot({ path: `${shots}/widget-phone-dark.png` });
   const themes = { search: await colour("#search sabir-widget"), chat: await colour("body > sabir-widget") };
-  return { words, accent, inside, outside, themes };
+  return { words, bullets, accent, inside, outside, themes };
 });
