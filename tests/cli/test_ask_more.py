@@ -16,7 +16,7 @@ from conftest import Serve
 from sabir import Gateway, agent
 from sabir.cli.attachments import name_of
 from sabir.cli.main import BAD_USAGE, OK
-from sabir.cli.printing import wrapped
+from sabir.cli.wrapping import wrapped
 from sabir.events import Progress
 from sabir.message import Message, binary_part
 from sabir.turn import Turn

@@ -73,6 +73,7 @@ def test_a_change_is_served_an_exception_shown_and_a_syntax_error_waits_for_the_
     developing.until(lambda: developing.says("first hi"))
     developing.app.write_text(ECHO.format(answer='"second " + turn.text'))
     developing.until(lambda: developing.says("second hi"))
+    assert developing.printed().partition("Reloading …\n")[2] == "Ready: echo (default: echo)\n"  # and no more
 
     developing.app.write_text(ECHO.format(answer="turn.text[99]"))
     developing.until(lambda: developing.says("failed"))

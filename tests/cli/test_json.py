@@ -51,6 +51,12 @@ def test_every_command_takes_json(name: str) -> None:
         ("audit verify --store postgresql://127.0.0.1:9/x", UNREACHABLE, "store_unavailable", "127.0.0.1:9"),
         ("store migrate postgresql://127.0.0.1:9/x", UNREACHABLE, "store_unavailable", "127.0.0.1:9"),
         ("bus waiting clerk --bus nats://127.0.0.1:9", UNREACHABLE, "bus_unavailable", "127.0.0.1:9"),
+        ("ingest absent.csv --site a.example", FAILED, "not_found", "absent.csv"),
+        ("ingest", BAD_USAGE, "config_error", "SOURCE"),
+        ("sites --config absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
+        ("inbox http://127.0.0.1:9/acl ada", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("inbox http://127.0.0.1:9/acl ada --follow", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("ide absent.py refactor", BAD_USAGE, "config_error", "absent.py"),
     ],
 )
 def test_a_failure_is_one_line_of_json(command: str, exit_code: int, code: str, words: str, sabir: Sabir) -> None:
@@ -59,6 +65,26 @@ def test_a_failure_is_one_line_of_json(command: str, exit_code: int, code: str, 
     error = error_of(said.err)
     assert error["code"] == code
     assert words in error["message"]
+
+
+def test_a_failure_of_every_command_is_tried() -> None:
+    """So that a new command gets a row above, too."""
+    [rows] = [mark.args[1] for mark in test_a_failure_is_one_line_of_json.pytestmark]  # type: ignore[attr-defined]
+    assert set(COMMANDS) - {row[0].split()[0] for row in rows} == {"completion"}  # it can only be misused: see below
+
+
+def test_what_is_worth_knowing_is_json_too(sabir: Sabir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sabir.yaml").write_text(
+        "agents: [{id: echo, use: echo}]\nrights: [{roles: [friend], agents: [echo]}]\n"
+    )
+    (tmp_path / "things.csv").write_text("name,url\nRed mug,https://a.example/mug\n")
+    said = sabir("ingest", "things.csv", "absent.csv", "--site", "a.example", "--no-vectors", "--json")
+    assert said.code == FAILED and json.loads(said.out)["added"] == 1
+    error, note = (json.loads(line) for line in said.err.splitlines())
+    assert "absent.csv" in error["error"]["message"] and "serves no sites" in note["note"]
+    said = sabir("keys", "add", "ada", "--role", "fiend", "--json")
+    assert json.loads(said.out) and "fiend" in json.loads(said.err)["note"]
 
 
 @pytest.mark.parametrize("command", ["ask --wrong", "run", "keys frobnicate", "frobnicate", "completion tcsh"])
@@ -117,6 +143,18 @@ def test_every_error_has_a_code_of_its_own() -> None:
 def test_an_error_names_the_next_step(exc: SabirError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SABIR_TOKEN", raising=False)
     assert words in failures.hint_of(exc)
+
+
+def test_a_long_error_is_wrapped_below_its_first_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: type("Size", (), {"columns": 60})())
+    monkeypatch.setenv("NO_COLOR", "1")
+    failures.report(failures.CommandFailure("x", "many " * 20, "hints " * 20), as_json=False)
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith("sabir: many") and len(first) <= 60
+    assert rest and all(line.startswith("       ") and len(line) <= 60 for line in rest)
 
 
 def test_a_refusal_has_its_exit_code_and_no_output(sabir: Sabir, serve: Any, home: Path) -> None:

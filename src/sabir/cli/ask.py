@@ -32,10 +32,12 @@ from sabir.protocols.peer import Identity, Peer, origin_of
 
 from .address import PROGRAM, address_of
 from .attachments import save
-from .printing import readable, say, say_json, show, wrapped
+from .failures import remark
+from .printing import readable, say, say_json, show
 from .questions import at_terminal
 from .receiving import AnswerReceiver
 from .refusals import same_for_all
+from .wrapping import wrapped
 
 _SILENT = logging.NullHandler()  # errors are printed once, in the last line of the command
 LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers to it
@@ -110,7 +112,9 @@ async def _ask(arguments: argparse.Namespace) -> int:
         except SabirError as exc:
             raise same_for_all(exc, peer.speaks, peer.address) from None
         finally:
-            keep(peer, remembered)  # even after a refusal, which may have ended the conversation
+            keep(
+                peer, remembered, as_json=arguments.json
+            )  # even after a refusal, which may have ended the conversation
     _show(arguments, reply, receiving)
     return 1 if reply.is_error else 0
 
@@ -158,7 +162,10 @@ def _show(arguments: argparse.Namespace, reply: Message, receiving: AnswerReceiv
     else:
         say(wrapped(readable(reply, saving=bool(arguments.save))))
     for path in save(reply, Path(arguments.save)) if arguments.save else ():
-        say(f"Saved {path}", file=sys.stderr if arguments.json else None)
+        if arguments.json:
+            remark(f"Saved {path}", as_json=True)
+        else:
+            say(f"Saved {path}")
 
 
 def connection_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:
@@ -273,11 +280,11 @@ def left_off(place: Path) -> dict[str, Any]:
         return {}
 
 
-def keep(peer: Peer, place: Path) -> None:
+def keep(peer: Peer, place: Path, *, as_json: bool = False) -> None:
     """Store the conversation for the next call; a failure is only reported, because the answer matters more."""
     try:
         own_folder(place.parent)
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(msgspec.json.encode(peer.export()))
     except OSError as exc:
-        say(f"sabir: the conversation cannot be stored in {place.parent}: {exc.strerror}", file=sys.stderr)
+        remark(f"the conversation cannot be stored in {place.parent}: {exc.strerror}", as_json=as_json)

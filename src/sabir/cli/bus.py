@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ from sabir.config.load import load
 from sabir.errors import ConfigError
 
 from .audit import opened, where
+from .failures import CommandFailure, code_of, report
 from .printing import say, say_json
 
 ACTIONS: Final = {
@@ -72,7 +72,9 @@ async def _run(arguments: argparse.Namespace) -> int:
         say(_in_words(arguments, result))
     if missing:
         numbers = ", ".join(map(str, missing))
-        say(f"sabir: {numbers}: no dead letter to {arguments.name} has this number", file=sys.stderr)
+        missed = f"{numbers}: no dead letter to {arguments.name} has this number"
+        hint = f"`sabir bus dead {arguments.name}` lists them"
+        report(CommandFailure(code_of(ConfigError), missed, hint), as_json=arguments.json)
     return 1 if missing else 0
 
 

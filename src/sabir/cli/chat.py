@@ -44,7 +44,7 @@ REACH_SECONDS: Final = 10.0
 NLIP: Final = "nlip"
 QUIT: Final = ("/quit", "/exit")
 HELP: Final = """\
-/protocol NAME   continue over another protocol of the same address: nlip, nlweb, mcp, a2a, acl
+/protocol NAME   go on over another protocol: nlip, nlweb, mcp, a2a, acl
 /agent NAME      talk to another agent of the gateway
 /file PATH       send a file along with what you say next
 /trace           show the bytes on the wire, or stop showing them

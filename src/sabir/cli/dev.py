@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import uvicorn
 from uvicorn.supervisors.statreload import StatReload
 
@@ -25,21 +26,22 @@ from sabir.message import Message
 from sabir.observe.logs import Scrub, inert
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.server.server import bind
-from sabir.server.settings import Serving
+from sabir.server.settings import Serving, from_environment
 
 from .log_setup import WithoutNoise
 from .printing import say
 
 AGAIN: Final = "SABIR_DEV_AGAIN"  # set in a restarted program
 SHOWN_FRAMES: Final = 6  # of a traceback, in the agent's own folder
+RELOADED: Final = ("Stopping; no turn is running", "Stopped")  # so ends every reload, and "Reloading …" says it
 SKIPPED: Final = frozenset({"node_modules", "site-packages"})
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="FILE", help="a Python file with agents: app.py, or app.py:name")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8080, help="port to listen on (default 8080; 0: any free port)")
-    parser.add_argument("--home", metavar="DIR", default=".sabir", help="where state is kept (default ./.sabir)")
+    parser.add_argument("--host", help="address to listen on (default: SABIR_HOST, or 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: SABIR_PORT, or 8080; 0: any free port)")
+    parser.add_argument("--home", metavar="DIR", help="where state is kept (default: SABIR_HOME, or ./.sabir)")
     parser.add_argument("--no-reload", action="store_true", help="do not watch the file")
     parser.add_argument(
         "--log-level",
@@ -55,8 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     place: str = arguments.app
     if not path_of(place).is_file():
         raise ConfigError(f"{path_of(place)}: no such file")
-    sock = bind(arguments.host, arguments.port)
-    serving = Serving(host=arguments.host, port=sock.getsockname()[1], home=arguments.home, graceful_seconds=1.0)
+    sock, serving = _bound(arguments)
     if arguments.no_reload:
         return serve_app(place, serving, arguments.log_level, [sock])
     folder = path_of(place).resolve().parent
@@ -65,6 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
     reloader = Reloader(config, target=partial(_serve_again, place, serving, arguments.log_level), sockets=[sock])
     reloader.run()
     return 0
+
+
+def _bound(arguments: argparse.Namespace) -> tuple[socket.socket, Serving]:
+    """The socket to serve on, and how: the flags count before the variables.
+
+    Raises:
+        ConfigError: the port is taken, or SABIR_PORT is no number.
+    """
+    flags = {"host": arguments.host, "port": arguments.port, "home": arguments.home or os.environ.get("SABIR_HOME")}
+    given = from_environment() | {name: value for name, value in flags.items() if value is not None}
+    serving = Serving(**given, graceful_seconds=1.0)
+    sock = bind(serving.host, serving.port)
+    return sock, msgspec.structs.replace(serving, port=sock.getsockname()[1])
 
 
 class Reloader(StatReload):
@@ -156,6 +170,7 @@ def set_up_logging(level: str, folder: Path) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(DevFormatter(folder))
     handler.addFilter(WithoutNoise())
+    handler.addFilter(lambda record: record.getMessage() not in RELOADED)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

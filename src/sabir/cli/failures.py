@@ -19,8 +19,11 @@ from sabir.errors import (
 )
 from sabir.observe.logs import inert
 
-from .colours import RED, coloured
+from .colours import RED, YELLOW, coloured
+from .wrapping import wrapped
 
+_NAME = "sabir:"
+_INDENT = " " * (len(_NAME) + 1)
 _NOT_FOUND = 404
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -92,7 +95,20 @@ def report(failure: CommandFailure, *, as_json: bool) -> None:
         error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
         print(inert(json.dumps({"error": error})), file=sys.stderr)
         return
-    # Not through ``say``, which would escape the colour.
-    sys.stderr.write(f"{coloured('sabir:', RED, sys.stderr)} {inert(failure.message)}\n")
+    _tell(failure.message, RED)
     if failure.hint:
-        sys.stderr.write(f"       {inert(failure.hint)}\n")
+        sys.stderr.write(wrapped(f"{_INDENT}{inert(failure.hint)}\n", sys.stderr))
+
+
+def remark(text: str, *, as_json: bool) -> None:
+    """Print on standard error what is worth knowing and is no failure."""
+    if as_json:
+        print(inert(json.dumps({"note": text})), file=sys.stderr)
+    else:
+        _tell(text, YELLOW)
+
+
+def _tell(text: str, colour: str) -> None:
+    line = wrapped(f"{_NAME} {inert(text)}\n", sys.stderr, indent=_INDENT)
+    # Not by ``say``, which would spell out the colour.
+    sys.stderr.write(line.replace(_NAME, coloured(_NAME, colour, sys.stderr), 1))

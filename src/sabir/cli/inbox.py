@@ -15,6 +15,7 @@ from sabir.protocols.acl.peer.link import Link
 from sabir.protocols.acl.wire.envelope import decode, envelope_of
 
 from .acl_options import add_address, add_options, in_a_line, link_options, moment, settle_address
+from .failures import failure_of, report
 from .printing import say, say_json
 
 _STATES: Final = {"waiting": "waiting for input", "sent": "waiting for a reply", "called": "waiting for a proposal"}
@@ -86,7 +87,7 @@ async def _follow(link: Link, arguments: argparse.Namespace) -> None:
                     await link.acknowledge_numbers(arguments.agent, [number])
                     last = number
         except PeerUnavailable as exc:
-            say(f"sabir: {exc}; retrying", file=sys.stderr)
+            report(failure_of(exc)._replace(hint="retrying"), as_json=arguments.json)
             await _until_back(link, arguments.agent)
 
 

@@ -22,6 +22,8 @@ from sabir.config.settings import Settings
 from sabir.errors import ConfigError, MissingExtra, SabirError
 from sabir.guard.egress.addresses import Outbound
 
+from .failures import failure_of, remark
+from .failures import report as report_failure
 from .printing import say, say_json
 
 if TYPE_CHECKING:
@@ -82,9 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         return code
     if not has_sites(settings):
         note = f"sites: [{{name: {arguments.site}}}]"
-        say(f"sabir: this configuration serves no sites; to serve this one, add {note}", file=sys.stderr)
+        remark(f"this configuration serves no sites; to serve this one, add {note}", as_json=arguments.json)
     elif _beside_sample(settings, index):
-        say("sabir: the sample sites are also served; 'sample: false' in sabir.yaml removes them", file=sys.stderr)
+        note = "the sample sites are also served; 'sample: false' in sabir.yaml removes them"
+        remark(note, as_json=arguments.json)
     return code
 
 
@@ -203,8 +206,10 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
             )
         except SabirError as exc:
             bar.end()
-            said = str(exc)
-            say(f"sabir: {said if source in said else f'{source}: {said}'}", file=sys.stderr)
+            failure = failure_of(exc)
+            if source not in failure.message:
+                failure = failure._replace(message=f"{source}: {failure.message}")
+            report_failure(failure, as_json=arguments.json)
             failed += 1
             continue
         bar.end()
@@ -212,11 +217,11 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
         failed += not report.items and not report.removed
         taken = taken or bool(report.items)
     if taken and not arguments.no_vectors:
-        await _vectors(index)
+        await _vectors(index, as_json=arguments.json)
     return (1 if failed else 0), taken
 
 
-async def _vectors(index: HomeIndex) -> None:
+async def _vectors(index: HomeIndex, *, as_json: bool) -> None:
     """Wait until every vector is computed, and show the progress; the site can already be asked."""
     bar = Bar("vectors", sys.stderr)
     settling = asyncio.create_task(index.settled())
@@ -230,7 +235,7 @@ async def _vectors(index: HomeIndex) -> None:
         await cancel_and_wait([settling])
     share = await index.coverage()
     if share < 1:
-        say(f"sabir: vectors: {share:.0%} computed; a running gateway computes the rest", file=sys.stderr)
+        remark(f"vectors: {share:.0%} computed; a running gateway computes the rest", as_json=as_json)
 
 
 def print_report(source: str, report: IngestReport, *, as_json: bool) -> None:

@@ -101,7 +101,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
-    name = arguments.name or _asked("What is the agent called?", "helper")
+    name = arguments.name or _asked("What is the agent called?", folder.name or "helper")
     kind = arguments.kind or _chosen()
     port = arguments.port or int(_asked("Which port?", "8080", "a number", str.isdecimal))
     if not 1 <= port <= MAX_PORT:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from datetime import UTC, datetime
 
@@ -16,6 +15,7 @@ from sabir.guard.identity.api_keys import ApiKey, ApiKeys
 from sabir.stores.open import shown
 
 from .audit import address_of, opened, where
+from .failures import remark
 from .printing import say, say_json
 
 _MAX_DAYS = 36_500.0
@@ -61,7 +61,7 @@ async def _run(arguments: argparse.Namespace) -> int:
                     say_json(_as_json(key, place, key=text))
                 else:
                     _show_new(key, text, place, is_new=store.schema[0] == 0)
-                _remark(arguments.role, settings)
+                _remark(arguments.role, settings, as_json=arguments.json)
             case "list":
                 _show(await keys.list(), place, arguments.json)
             case "revoke":
@@ -80,13 +80,13 @@ def _show_new(key: ApiKey, text: str, place: str, *, is_new: bool) -> None:
     say(f"It is valid for gateways whose store is {place}{made}.")
 
 
-def _remark(roles: list[str], settings: Settings) -> None:
+def _remark(roles: list[str], settings: Settings, *, as_json: bool) -> None:
     """Warn about a role that no rule names: once there are rules, it grants nothing."""
     known = {settings.observe.metrics_role, *(role for rule in settings.rights for role in rule.roles)}
     for role in roles if settings.rights else ():
         if role not in known:
             hint = suggestion(role, sorted(known), "they know")
-            say(f"sabir: no rule of the configuration knows the role {role!r}; {hint}", file=sys.stderr)
+            remark(f"no rule of the configuration knows the role {role!r}; {hint}", as_json=as_json)
 
 
 def _show(keys: list[ApiKey], place: str, as_json: bool) -> None:

@@ -17,7 +17,8 @@ from sabir.agents.ensemble.state import (
 )
 from sabir.turn import Journal
 
-from .printing import MIN_WIDTH, say
+from .printing import say
+from .wrapping import MIN_WIDTH
 
 _EVENTS: Final = msgspec.json.Decoder(PanelEvent)
 SNIPPET: Final = 80  # characters of an answer that are shown

@@ -14,6 +14,7 @@ from sabir.config.settings import Settings
 from sabir.errors import ConfigError, MissingExtra
 from sabir.gateway.gateway import Gateway
 
+from .failures import remark
 from .mcp_clients import CLIENTS, DEFAULT, settings_for
 from .printing import say, say_json
 from .serve import set_up_logging
@@ -79,7 +80,11 @@ def _print_config(arguments: argparse.Namespace) -> int:
     name = arguments.agent or gateway.default
     found = settings_for(arguments.client, arguments, source.given, name)
     say_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
-    say(f"For {client.title}: {client.file}", file=sys.stderr)
+    place = f"For {client.title}: {client.file}"
+    if arguments.json:
+        remark(place, as_json=True)
+    else:
+        say(place, file=sys.stderr)
     return 0
 
 

@@ -6,9 +6,7 @@ Every command prints through ``say`` or ``say_json``, so untrusted text cannot c
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import textwrap
 from typing import Any, TextIO
 
 import msgspec
@@ -23,7 +21,6 @@ from sabir.protocols.nlip.wire import json as nlip
 
 CBOR_MAP = 5  # the major type of a map
 RESULT = "result"  # the label of a site's result
-MIN_WIDTH = 40  # columns; narrower terminals are ignored for wrapping
 _LENGTH = 140  # characters of a description
 
 
@@ -39,24 +36,6 @@ def say_json(value: bytes) -> None:
 
 def _escaped(character: str) -> str:
     return json.dumps(character)[1:-1]
-
-
-def wrapped(text: str, stream: TextIO | None = None) -> str:
-    """The text wrapped for a terminal; unchanged elsewhere."""
-    stream = stream or sys.stdout
-    if not stream.isatty():
-        return text
-    width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
-    return "\n".join(_wrapped_line(line, width) for line in text.split("\n"))
-
-
-def _wrapped_line(line: str, width: int) -> str:
-    if len(line) <= width:
-        return line
-    indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.fill(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
-    )
 
 
 def readable(message: Message, *, saving: bool = False) -> str:

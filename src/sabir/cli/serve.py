@@ -104,9 +104,9 @@ def _reloading(arguments: argparse.Namespace) -> int:
     dev = importlib.import_module(f"{__package__}.dev")
     given = argparse.Namespace(
         app=arguments.config,
-        host=arguments.host or "127.0.0.1",
-        port=8080 if arguments.port is None else arguments.port,
-        home=arguments.home or ".sabir",
+        host=arguments.host,
+        port=arguments.port,
+        home=arguments.home,
         no_reload=False,
         log_level=arguments.log_level or "info",
         json=bool(arguments.json),
