@@ -1,7 +1,8 @@
 """Reads the documentation as data: its pages, code blocks, links, and the marks that say which blocks are run.
 
 A mark is an HTML comment on the line before a block: ``<!-- file: app.py -->`` writes it to a file of that name,
-``<!-- run -->`` runs it, in a folder that all blocks of the page share.
+``<!-- run -->`` runs it, in a folder that all blocks of the page share; ``<!-- run after: COMMAND -->`` runs a command
+before it that the page takes for granted.
 """
 
 from __future__ import annotations

@@ -122,25 +122,18 @@ async def test_the_python_of_a_page_runs(
 
 # Shell blocks that are not run: pages of make targets and of programs in the foreground, of other machines, or long.
 SHELL_NOT_RUN = {
-    "docs/howto/nginx.md": "needs a certificate and nginx; tests/suites/deployments/test_nginx.py does what it says",
+    "docs/howto/nginx.md": "run by tests/suites/deployments/test_proxies.py, on a free port",
     "CONTRIBUTING.md": "make targets, which are checked to exist",
-    "README.md": "make targets and sabir dev in the foreground; examples/echo.py is run",
+    "README.md": "make targets; the rest is run",
     "docs/a2a.md": "tests/protocols/a2a",
-    "docs/acl.md": "tests/protocols/acl/test_docs.py",
     "docs/check.md": "tests/conformance",
-    "docs/control.md": "tests/agents/control",
     "docs/deployments.md": "tests/suites/deployments",
     "docs/howto/container.md": "docker",
     "docs/howto/postgresql-and-nats.md": "other machines; tests/cluster",
     "docs/howto/systemd.md": "root; the unit itself is checked below",
-    "docs/howto/tls.md": "a certificate of the reader's",
-    "docs/many-nodes.md": "tests/bus/test_bus_command.py",
-    "docs/massgen.md": "tests/massgen",
-    "docs/nlip.md": "a task's own id; tests/protocols/nlip",
-    "docs/nlweb.md": "tests/protocols/nlweb",
-    "docs/search.md": "tests/search",
+    "docs/many-nodes.md": "run, with what it prints, by tests/bus/test_bus_command.py",
+    "docs/search.md": "a crawl of a site of the reader's; the rest is run",
     "docs/stores.md": "tests/cli, with PostgreSQL",
-    "docs/tutorial.md": "sabir dev and sabir chat in the foreground; the rest is run",
     "examples/deployments/README.md": "tests/suites/deployments",
 }
 
