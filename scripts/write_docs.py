@@ -66,8 +66,8 @@ with both set, `sabir ask "Hello"` is enough.
 
 **Output** is written for people, unless you give `--json`. Then the result is JSON on standard output, and a failure is
 one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)); a remark is `{"note": "…"}`.
-Colour, progress and the live status of `serve` appear on terminals only; `NO_COLOR` and `TERM=dumb` turn colour off. Text from agents is escaped, so
-that it cannot control your terminal.
+Colour, progress and the live status of `serve` appear on terminals only; `NO_COLOR` and `TERM=dumb` turn colour off.
+Text from agents is escaped, so that it cannot control your terminal.
 
 **Questions.** If an agent asks a question, `sabir ask` and `sabir chat` show it on the terminal. Choose options by
 number or name, several with commas; answer yes or no with `y` or `n`. Enter skips an optional field, Ctrl-D declines.
