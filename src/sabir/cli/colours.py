@@ -6,6 +6,7 @@ import os
 from typing import Final, TextIO
 
 RED: Final = "31"
+YELLOW: Final = "33"
 
 
 def has_colour(stream: TextIO) -> bool:
