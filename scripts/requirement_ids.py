@@ -285,7 +285,13 @@ def _not_shown(found: list[Group], places: Mapping[str, Uses]) -> list[str]:
 
 
 def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |"
+    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+
+
+def _escaped(cell: str) -> str:
+    """Text of a table cell; entities are not read between backticks, so ``<`` stays as it is there."""
+    spans = cell.replace("|", "\\|").split("`")
+    return "`".join(span if index % 2 else span.replace("<", "&lt;") for index, span in enumerate(spans))
 
 
 def _tests(found: set[tuple[str, str]]) -> str:

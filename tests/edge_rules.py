@@ -33,7 +33,7 @@ RULES = (
     Rule("announced too long", "`Content-Length` over `limits.body`, before the body is read", "413", _RAW),
     Rule("too long", "a chunked body over `limits.body`", "413", _RAW),
     Rule("too deep", "200 levels of nesting (`limits.depth`)", "413", _RAW),
-    Rule("too many values", "50,000 values (`limits.values`; A2A allows a quarter of that)", "413", _RAW),
+    Rule("too many values", "50,000 values (`limits.values`; A2A allows a quarter of this limit)", "413", _RAW),
     Rule("not JSON", "a body that is not JSON; the error message names the place", "400", _RAW | {"a2a": "200"}),
     Rule("not UTF-8", "a body that is not UTF-8; the error message says so", "400", _RAW | {"a2a": "200"}),
     Rule(
@@ -48,7 +48,7 @@ RULES = (
     Rule("long key", "an `Idempotency-Key` of 257 characters", "422", _KEYS | {"nlweb": "400"}),
     Rule("key of another message", "the same `Idempotency-Key` with another body", "409", _KEYS),
     Rule("cross-site", "a request from a page of another site (`Sec-Fetch-Site`)", "403"),
-    Rule("not JSON to a stream", "`Accept: application/json, text/event-stream;q=0` is answered in JSON", "JSON", _RAW),
+    Rule("no stream", "`Accept: application/json, text/event-stream;q=0` is answered in JSON", "JSON", _RAW),
     Rule("safe headers", "`X-Content-Type-Options: nosniff` and `Cache-Control: no-store`", "yes"),
     Rule("proxy's port", "behind a proxy, a port or junk in `X-Forwarded-For` does not count as a new address", "429"),
 )
@@ -80,7 +80,7 @@ ELSEWHERE_RULES = (
     _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "1009", "413", _OVER, NOT_READ),
     _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "too_large", "413",
                NOT_READ, NOT_READ),
-    _elsewhere("too many values", "50,000 values (`limits.values`; gRPC allows a quarter of that)", "413", "413",
+    _elsewhere("too many values", "50,000 values (`limits.values`; gRPC: a quarter of this limit)", "413", "413",
                "too_large", "413", _INVALID, _INVALID),
     _elsewhere("unreadable", "not JSON, CBOR or protobuf", "400", "400", "parsing_error", "400", _INVALID, _INVALID),
     _elsewhere("not UTF-8", "a text that is not UTF-8", "1007", "400", "1007", "400", _INVALID, NOT_READ),
@@ -142,8 +142,8 @@ ignored.
 The cost of a message is the number of its JSON or CBOR values, plus one for every 64 bytes. Over A2A each value counts
 four times, because the SDK converts it to protobuf and back.
 
-- Messages that cost more than 500 are handled one at a time. After each, the next one waits for twice as long as it
-  took.
+- Messages that cost more than 500 are handled one at a time. After each, there is a pause twice as long as its
+  handling took.
 - Each thousand after the first counts as one more request against the caller's rate, and as two more for each content
   filter. A caller may go over its rate by as much as one burst, and then has to wait.
 """

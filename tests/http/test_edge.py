@@ -217,7 +217,7 @@ def _(client: Client) -> Outcome:
     return "403"
 
 
-@tries("not JSON to a stream")
+@tries("no stream")
 def _(client: Client) -> Outcome:
     answer = client.send(client.door.bytes(), accept="application/json, text/event-stream;q=0")
     assert answer.is_success

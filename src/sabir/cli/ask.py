@@ -46,7 +46,7 @@ LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers t
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "SABIR_URL is the default address: `sabir ask TEXT`. SABIR_TOKEN is the API key or token to send. "
-        "On a terminal, questions of the agent are asked in place."
+        "On a terminal, sabir ask shows the agent's questions and sends your answers."
     )
     parser.add_argument(
         "url",

@@ -22,7 +22,7 @@ from .failures import CommandFailure, code_of, report
 from .printing import say, say_json
 
 ACTIONS: Final = {
-    "waiting": "count the letters that wait for an agent or a group",
+    "waiting": "count the frames (batches of letters) that wait for an agent or a group",
     "dead": "list the letters that an agent or a group could not handle; without a name, list who has any",
     "replay": "send dead letters again",
     "discard": "delete dead letters",

@@ -116,7 +116,7 @@ async def _preference_case(target: HttpTarget) -> None:
     demand(mixed.status == 202, f"respond-async is answered with HTTP 202, and Respond-Async with HTTP {mixed.status}")
 
 
-@check("CORE-7.2", "ECMA-430 7.2", "must", "invalid credentials are ignored, or rejected with a hint at valid ones")
+@check("CORE-7.2", "ECMA-430 7.2", "must", "invalid credentials are ignored, or rejected with a hint at what is valid")
 async def _credentials(target: HttpTarget) -> None:
     headers = {**JSON_TYPE, "authorization": "Bearer sabir-check-of-nobody"}
     response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
