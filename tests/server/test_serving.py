@@ -328,7 +328,7 @@ def test_a_stopping_gateway_ends_even_if_a_part_of_it_never_does(tmp_path: Path,
     finally:
         process.kill()
     assert process.returncode == code
-    assert "something did not end in time" in complaint
+    assert "Shutdown timed out" in complaint
 
 
 def test_a_gateway_that_ended_in_time_leaves_the_process_it_ran_in_alone(home: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_wire_pane_shows_the_bytes_and_whose_tokens_they_are(found: dict[str
     assert seen["hex"].split()[0][0] in "ab"  # a CBOR map begins so
     assert 'format: text "text"' in seen["tree"]
     assert seen["marks"] == ["echoed", "ours", "theirs"]
-    assert seen["legend"] == ["made by this page", "made by the gateway", "returned as it came"]
+    assert seen["legend"] == ["made by this page", "made by the gateway", "returned unchanged"]
     assert seen["copied"]["curl"].startswith("curl -sN \\\n  'http://127.0.0.1")
 
 
