@@ -94,7 +94,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[str, str, dict[str, Any]]
     "shopify-products.json": (
         {"read": 2, "added": 2, "skipped": {}},
         {"Wool throw": ("Product", "https://site.example/products/wool-throw", {
-            "brand": "Loom", "color": ["Grey", "Rust"], "keywords": ["wool", "winter"],
+            "brand": "Loom", "color": ["Grey", "Rust"], "keywords": ["wool", "winter", "on sale"],
         })},
     ),
     "woocommerce.json": (

@@ -15,7 +15,7 @@ from sabir.agents.site import subject
 from sabir.search import decontextualized, from_text, structured
 from sabir.search.answers.clarify import chosen
 from sabir.search.engine.base import Fields
-from sabir.search.query import asking
+from sabir.search.query import predicates
 from sabir.search.query.followup import is_more
 from sabir.search.query.glossary import LANGUAGES, glossary
 from sabir.search.query.text import MAX_READ
@@ -47,8 +47,10 @@ MADE_FROM_NAMES = {
     "sabir.guard.rights": "names with wildcards from the configuration",
     "sabir.protocols.mcp.wire.cards": "compiled into a table, which is collected",
     "sabir.search.answers.clarify": "an escaped word between word boundaries",
-    "sabir.search.query.asking": "compiled into a table, which is collected, and a table of texts, tested below",
+    "sabir.search.query.asking": "compiled into a table, which is collected",
+    "sabir.search.query.predicates": "compiled into a table, which is collected, and tables of texts, tested below",
     "sabir.search.query.aspects": "an escaped word after a word boundary",
+    "sabir.search.query.date_words": "compiled into a table, which is collected",
     "sabir.search.query.followup": "compiled into a table, which is collected",
     "sabir.search.query.glossary": "the phrases of a language, which are tested below",
     "sabir.search.query.spelling": "an escaped word between word boundaries",
@@ -58,7 +60,10 @@ MADE_FROM_NAMES = {
 PATTERNS, UNKNOWN = collect()
 # Tables that are kept as texts and compiled where they are used.
 PATTERNS += [
-    *(Found("sabir.search.query.asking._SPECIAL", re.compile(text, re.I), "search") for text, _ in asking._SPECIAL),
+    *(
+        Found("sabir.search.query.predicates", re.compile(text, re.I), "search")
+        for text in (*(text for text, _ in predicates._SPECIAL), *predicates._CONTENTS)
+    ),
     *(
         Found("sabir.agents.site.subject._PRONOUNS", re.compile(text, re.I), "sub")
         for text in subject._PRONOUNS.values()

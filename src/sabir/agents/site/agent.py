@@ -48,6 +48,8 @@ from sabir.search import Engine, Hit, OnSite, Quote, SearchQuery, from_text, res
 from sabir.search.answers import clarify as elicit
 from sabir.search.answers import extract
 from sabir.search.answers.facts import facts
+from sabir.search.answers.statements import yes
+from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.conditions import Has, Is, OfType
 from sabir.search.query.followup import decontextualized, is_more
 from sabir.search.query.glossary import glossed, language_of
@@ -69,7 +71,8 @@ SOON: Final = 2.0  # seconds; a search that takes longer reports progress
 REST: Final = 30.0  # how long a model that was late is not asked about lists
 MODEL_CALLS: Final = 2  # per question
 _MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
-_WEAK: Final = 40.0  # below this score, the best match found by rules may not be what was meant
+_SURE: Final = 60.0  # a score from which on a hit is what was asked for
+_WEAK: Final = 40.0  # a score below which the best that rules found may not be what was meant
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
 
 T = TypeVar("T")
@@ -392,9 +395,16 @@ class _Search(Finding):
             return nothing(self.start, self.hint, self.examples)
         note = " ".join(item for item in (self.note, self.beside) if item)
         found = listing(self.hits, self.start, self.parsed, note, self.coverage)
+        if self._is_there():
+            found = f"{yes(language_of(self.turn.text))}\n{found}"
         if self.unmet:
             return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}'
         return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
+
+    def _is_there(self) -> bool:
+        """Whether something that was asked for by "do you have …?" is plainly there."""
+        is_sure = self.hits[0].score >= _SURE and not self.unmet and not self.note and not self.start
+        return is_sure and not self._statement() and asks_whether_there(self.turn.text)
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:
@@ -424,7 +434,7 @@ class _Search(Finding):
             for part in past.answered.parts
             if part.label == "result" and isinstance(part.value, dict)
         ]
-        if named := with_subject(text, str(self._last_meta().get("subject") or "")):
+        if named := with_subject(text, str(self._last_meta().get("subject") or ""), tuple(names)):
             return named
         language = language_of(text)
         previous = tuple(glossed(item, language) for item in self._understood())

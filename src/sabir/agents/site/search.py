@@ -29,8 +29,10 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
+from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
 from sabir.search.items.types import TYPE_WORDS, WIDER, is_a
+from sabir.search.query.asking import Asked
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
@@ -45,7 +47,7 @@ from sabir.search.query.relaxing import (
     only_filters,
     unheld,
 )
-from sabir.search.query.spelling import corrected, doubtful
+from sabir.search.query.spelling import corrected, doubtful, nearest, strange
 from sabir.search.query.structured import PART_FIELDS
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, fold, tokens
@@ -55,17 +57,20 @@ from .subject import Subject, subject_of
 from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
-CHANCE: Final = 20.0  # below this score, a hit is chance; see search.Hit
-POOL: Final = 50  # hits that are considered before the page is cut
-_COMING: Final = 200  # items that are searched for upcoming events
-_FEW: Final = 2  # results of a type; with fewer, its wider type follows them
-_MISSED: Final = 6  # conditions that are dropped one by one, if nothing meets them all
-_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the requested colour must have
-_COMPOUND: Final = 9  # letters from which a German word may be a compound
-_COMPOUNDS: Final = 4  # such words considered per question
-_SHORT: Final = 3  # meaningful words; in a longer question the tail may matter
-_FAR: Final = 35.0  # below this score, even the best hit is only remotely related
-_GOOD: Final = 40.0  # from this score, the best hit is what was meant
+CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
+POOL: Final = 50  # hits that are looked at before the page is cut
+_COMING: Final = 200  # items that are looked through for what comes next
+_FEW: Final = 2  # results of a type; with fewer, its wider type is shown behind them
+_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
+_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
+_COMPOUND: Final = 9  # letters from which a German word may be made of two
+_COMPOUNDS: Final = 4  # such words of one question that are looked at
+_SLIPS: Final = 4  # words of one question that are looked up as misspelt
+_LOOKED_THROUGH: Final = 20  # hits in which the word that was meant is looked for
+_READ: Final = 2_000  # characters of a text
+_SHORT: Final = 3  # words of a question that carry meaning; of a longer one the tail may matter
+_FAR: Final = 35.0  # a score below which even the best hit only touches the question
+_GOOD: Final = 40.0  # a score from which the best hit says what is meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
 _MET: Final = 80.0  # minimum score of what meets all conditions of a question with nothing else
 _SURE: Final = 60.0  # from this score, something here is about the question
@@ -130,6 +135,13 @@ class Finding:
         if self.subject is not None:
             self._lead(self.subject.hit)
         self._note_unmet()
+        self._heed_answer()
+
+    def _heed_answer(self) -> None:
+        """Where what fits best is a question of the site's own, its answer is the answer."""
+        best = self.pool[0] if self.pool else None
+        if self.subject is None and best is not None and "Question" in best.item.types and best.score >= _FAR:
+            self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, best.item.description)
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
         """Give a high score to what meets every condition of a question with only conditions, in the same order.
@@ -190,8 +202,21 @@ class Finding:
         """The question with misspelt words corrected, if no item has them as written."""
         if len(self.question) > MAX_READ or language_of(self.question) != "en":
             return self.question
-        slips = {slip: word for slip, word in doubtful(self.question, foods=foods) if not await self._is_here(slip)}
+        slips: dict[str, str] = {}
+        for word in [word for word in strange(self.question) if not is_word(word)][:_SLIPS]:
+            if not await self._is_here(word) and (meant := nearest(word, await self._words_near(word))):
+                slips[word] = meant  # a word of this site is likelier than one of a list
+        for slip, word in doubtful(self.question, foods=foods):
+            if slip not in slips and not is_word(slip) and not await self._is_here(slip):
+                slips[slip] = word
         return corrected(self.question, slips)
+
+    async def _words_near(self, word: str) -> list[str]:
+        """The words of the items that a word finds, though none of them has it."""
+        hits = (await self.engine.search(SearchQuery(word, self.own(), 0, _LOOKED_THROUGH))).hits
+        texts = (f"{hit.item.name} {hit.item.description} {hit.item.text[:_READ]}" for hit in hits)
+        stated = (label for hit in hits for labels in recalled(hit.item).labels.values() for label in labels)
+        return [each for text in (*texts, *stated) for each in tokens(text)]
 
     async def _is_here(self, word: str) -> bool:
         return await self.engine.count((Has((fold(word),)),)) > 0

@@ -9,14 +9,16 @@ from typing import Final
 
 import msgspec
 
-from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
-from sabir.search.answers.statements import decided, stated_fact
+from sabir.search import Condition, Engine, Fields, Hit, OfType, Parsed, SearchQuery, resolved
+from sabir.search.answers.statements import decided, denies, stated_fact
 from sabir.search.items.attributes import recalled
 from sabir.search.items.schema_org import strings
+from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
-from sabir.search.query.asking import IDLE, Asked, asked, is_asking
+from sabir.search.query.asking import Asked, asked, first_asked, is_asking
 from sabir.search.query.conditions import AnyOf, Has, Is, holds
 from sabir.search.query.glossary import glossed, language_of, likenesses
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import DIET_FIELDS
 from sabir.search.query.text import from_text
@@ -24,7 +26,8 @@ from sabir.search.query.words import STOPWORDS, content_words, spaced
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
-# Words before a name that only say where, or similar to what: "events at The Ropewalk".
+_FEW: Final = 6  # words that may be a name
+# What stands before a name that only says where, or like what: "events at The Ropewalk".
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
 # Facts of a single thing; whoever asks for them means one, even without "the".
 _OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
@@ -39,8 +42,10 @@ _ASKING: Final = frozenset(
     monday tuesday wednesday thursday friday saturday sunday still currently cancelled postponed sold out going ahead
     phone call reach fee entry admission salary pay earn teach teacher instructor page write wrote written author made
     make maker brand cuisine food kind colour color size material apply deadline venue street city hosts cook cooking
-    bake minutes cost anything work weigh weight run last contain
-    include""".split()  # noqa: SIM905
+    bake minutes cost anything work weigh weight run last contain gram protein fat sugar fibre fiber carb sodium pls
+    reserve booking heavy tall high wide deep big large late early year paint painted set back far old she he
+    included provided allowed
+    permitted needed required necessary include left organizer organiser moment wifi""".split()  # noqa: SIM905
     for word in (words, *content_words(words), *content_words(f"{words}s"))
 )
 
@@ -60,16 +65,18 @@ async def subject_of(
     """The thing that a question is about; None if it searches for things and names none."""
     if not question.strip() or len(question) > MAX_LENGTH:
         return None
+    question = first_asked(question)
     found = await engine.search(SearchQuery(question, where, 0, _LOOKED_AT))
     language = language_of(question)
-    named = _named(question, found.hits)
+    named = _named(question, found.hits) or await _named_by_few(question, engine, where)
     if named is not None:
         hit, match = named
         masked = f"{question[: match.start]} {question[match.end :]}"
         language = language_of(masked)  # a name says nothing about the language of the question
         rest = glossed(masked, language)
         opening = glossed(question[: match.start], language) if language == "en" else rest
-        wanted = asked(f"{opening} {rest}" if not opening else glossed(question, language), rest, known, now)
+        whole = f"{opening} {rest}" if not opening else glossed(question, language)
+        wanted = asked(whole, rest, known, now, is_named=match.whole)
         wanted = wanted or _by_field_name(hit, rest, language)
         twins = sum(item.item.name == hit.item.name for item in found.hits)
         if not wanted and (twins > 1 or _is_beside(question[: match.start])):
@@ -107,6 +114,15 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
     return hit, match
 
 
+async def _named_by_few(question: str, engine: Engine, where: tuple[Condition, ...]) -> tuple[Hit, names.Named] | None:
+    """The same by the few words that do not ask: in a large index, "take bookings" finds much beside the name."""
+    left = [word for word in content_words(question) if word not in _ASKING and word not in IDLE]
+    if not 1 <= len(left) <= _FEW:
+        return None
+    found = _named(question, (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits)
+    return found if found is not None and found[1].whole else None
+
+
 def _is_beside(before: str) -> bool:
     words = re.findall(r"[\w'’]+", before.casefold())
     words = words[:-1] if words and words[-1] in ("the", "a", "an") else words
@@ -134,26 +150,55 @@ async def _described(
     english = glossed(question, language)
     wanted = asked(english, english, known, now)
     is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
-    if not wanted or not is_definite:
+    if not wanted:
         return None
     read = from_text(english, known, now)
     rows = zip(read.conditions, read.said, strict=True)
     said = {word for condition, words in rows if not isinstance(condition, OfType) for word in content_words(words)}
     left = [word for word in content_words(english) if word not in _ASKING and word not in said]
-    left = [word for word in left if word not in STOPWORDS]
+    left = [word for word in left if word not in STOPWORDS and word not in content_words(_for_whom(english))]
     if not 1 <= len(left) <= 5:
         return None
-    hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
-    found = _best_described(left, hits)
+    found = await _only_of_type(left, engine, where)
+    if found is None and not is_definite:
+        return None
+    if found is None:
+        hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
+        found = _best_described(left, hits, said)
     if found is None:
         return None
     hit, named = found
     for words in _shares_of_name(left, named):
         rest = " ".join(word for word in english.split() if not set(content_words(word)) & words)
         wanted = asked(english, rest, known, now)
-        if wanted and not (wanted.fields and len(words) < len(left)):
+        if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
             return await _answered(hit, wanted, rest, engine, known, language)
     return None
+
+
+def _for_whom(text: str) -> str:
+    return " ".join(match.group() for match in _FOR_WHOM.finditer(text))
+
+
+async def _only_of_type(left: list[str], engine: Engine, where: tuple[Condition, ...]) -> tuple[Hit, set[str]] | None:
+    """ "The museum", "the café": the one thing here of that type, where nothing else says which is meant."""
+    types = {word: TYPE_WORDS[word] for word in left if word in TYPE_WORDS}
+    if len(types) != 1 or len([word for word in left if word not in IDLE]) > 2:
+        return None
+    word, kind = next(iter(types.items()))
+    for types_named in ((kind,), tuple(sorted(PARENTS.get(kind, ())))):
+        hits = (await engine.search(SearchQuery("", (*where, OfType(types_named)), 0, 2))).hits
+        if types_named != (kind,) and not all(_mentions(hit, word) for hit in hits):
+            return None
+        if len(hits) == 1 and any(is_a(one, "Place") for one in hits[0].item.types):
+            others = {other for other in left if other != word and not names.covers(other, hits[0].item.name)}
+            return (hits[0], {word}) if all(_mentions(hits[0], other) for other in others) else None
+    return None
+
+
+def _tells(hit: Hit, word: str) -> bool:
+    """Whether a word that is not in an item's name may still say that it is meant: what it is, or a word of its own."""
+    return word in TYPE_WORDS or word in IDLE or _mentions(hit, word)
 
 
 def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
@@ -166,19 +211,30 @@ def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
             yield set(left[-count:])
 
 
-def _best_described(left: list[str], hits: Sequence[Hit]) -> tuple[Hit, set[str]] | None:
-    """The one hit whose name has more of these words than any other's, with those words; None if there are several."""
+def _best_described(left: list[str], hits: Sequence[Hit], said: set[str]) -> tuple[Hit, set[str]] | None:
+    """The one hit whose name has more of these words than any other's, with those words; None if there are several.
+
+    Of several, one whose name has more of the words that rules have ``said`` is meant: "the twelve week skiff course".
+    """
     rows = [(hit, {word for word in left if names.covers(word, hit.item.name)}) for hit in hits]
     longest = max((len(words) for _, words in rows), default=0)
     best = [(hit, words) for hit, words in rows if len(words) == longest]
-    if not longest or 2 * longest < len(left) or len({hit.item.id for hit, _ in best}) != 1:
+    if len({hit.item.id for hit, _ in best}) > 1:
+        counts = [sum(names.covers(word, hit.item.name) for word in said) for hit, _ in best]
+        best = [row for row, count in zip(best, counts, strict=True) if count == max(counts)]
+    if not longest or len({hit.item.id for hit, _ in best}) != 1:
         return None
-    return best[0]
+    hit, words = best[0]
+    told = sum(word in words or _tells(hit, word) for word in left)
+    return best[0] if 2 * told >= len(left) else None
 
 
 async def _answered(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
     statement = ""
     if wanted.is_yes_no:
+        if wanted.around:
+            near = (await resolved(Parsed(around=wanted.around), engine)).conditions
+            wanted = msgspec.structs.replace(wanted, conditions=(*wanted.conditions, *near), around=())
         wanted = await _by_fields(wanted, hit, engine)
         statement = decided(hit.item, wanted, not known.words.isdisjoint(DIET_FIELDS), language)
     elif wanted.fields:
@@ -194,11 +250,17 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
     of = recalled(hit.item)
     unread, conditions = list(wanted.unread), list(wanted.conditions)
     only_has = conditions and not _denies(hit, conditions) and all(isinstance(item, Has) for item in inner(conditions))
-    if only_has and not hit.item.fields.get(_CONTENTS) and not all(holds(condition, of) for condition in conditions):
+    is_met = all(holds(condition, of) for condition in conditions)
+    if is_met and any(denies(hit.item, word) for word in content_words(wanted.words)):
+        is_met = False
+    if only_has and not hit.item.fields.get(_CONTENTS) and not is_met:
         unread, conditions = content_words(wanted.words), []
         unread = [word for word in unread if word not in IDLE]
     left = []
     for word in unread:
+        if denies(hit.item, word):
+            left.append(word)
+            continue
         alternatives = (word, *likenesses().get(word, ()))
         stated = [Is(field, alternatives) for field in of.words if field not in _UNASKED]
         stating = [item for item in stated if await engine.count((item,))]
@@ -217,7 +279,7 @@ def _denies(hit: Hit, conditions: Sequence[Condition]) -> bool:
     text = " ".join((hit.item.description, hit.item.text, *strings(hit.item.fields.get("keywords"))))
     return bool(things) and all(
         re.search(
-            rf"\b{re.escape(thing)}s?[\s-]free\b|\b(?:no|without|free\s+(?:of|from))\s+{re.escape(thing)}", text, re.I
+            rf"\b{re.escape(thing)}s?[ -]free\b|\b(?:no|without|free\s+(?:of|from))\s+{re.escape(thing)}", text, re.I
         )
         for thing in things
     )
@@ -234,21 +296,41 @@ _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku"
 
 # Pronouns for the thing that was asked about before, by language.
 _PRONOUNS: Final = {
-    "en": r"\b(?:it|they|them|there|that\s+(?:one|place|event)|this\s+(?:one|place|event))\b",
-    "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b",
+    "en": r"\b(?:it|they|them|there|that\s+(?:one|place|event)|this\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)",
+    "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b|(?<=gibts\s)(?:den|die|das)\b|(?<=gibt's\s)(?:den|die|das)\b",
     "es": r"\b(?:él|ella|lo|allí)\b",
     "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",
     "ja": r"(?:それ|そこ)",
 }
+# "Is lunch included?", "are dogs allowed?"
+_IS_PART: Final = re.compile(
+    r"^\W*(?:(?:and|so)\s+)?(?:is|are)\b.*\b(?:included|provided|allowed|permitted|needed|required|necessary)\W*$",
+    re.IGNORECASE,
+)
+_THAT: Final = re.compile(r"\b(?:it|that)\b", re.IGNORECASE)
+_FOR_WHOM: Final = re.compile(
+    r"\bfor\s+(?:an?\s+|the\s+)?(?:child|children|kid|kids|adult|adults|student|students|senior|seniors|family|families"
+    r"|group|groups|two|three|four|five|one)\b",
+    re.IGNORECASE,
+)
+_VARIANT: Final = re.compile(
+    r"\bthe\s+(?:\d[\d.,]*\s?\w+|small|smaller|large|larger|big|bigger|medium|other)"
+    r"(?:\s+(?:bag|box|size|one|pack|bottle|version|jar|tin))?\b",
+    re.IGNORECASE,
+)
 _POSSESSIVE: Final = re.compile(r"\b(?:its|their)\b", re.IGNORECASE)
 
 
-def with_subject(question: str, name: str) -> str:
-    """A follow-up about one thing, with its name in place of "it", or appended if nothing else is named.
+def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
+    """A follow-up on one thing, with its name in place of "it", or behind it where nothing else is named.
 
-    Empty if the question is not about that thing.
+    The thing is the one of this name, or else the first of those that were shown, where only that can be meant. Empty
+    if the question does not go on with it.
     """
     words = " ".join(question.split())
+    bare = [word for word in content_words(words) if word not in _ASKING]
+    if not name and shown and (len(shown) == 1 or (is_asking(words) and (_THAT.search(words) or not bare))):
+        name = shown[0]
     if not name or not words or len(words) > MAX_LENGTH:
         return ""
     language = language_of(words)
@@ -258,5 +340,11 @@ def with_subject(question: str, name: str) -> str:
     if pattern.search(words) and len(content_words(glossed(words, language))) <= 6:
         return pattern.sub(lambda _: f" {name}", words, count=1).strip()
     english = glossed(words, language)
-    left = [word for word in content_words(english) if word not in _ASKING]
+    left = [
+        word
+        for word in content_words(_VARIANT.sub("", _FOR_WHOM.sub("", english)))
+        if word not in _ASKING and len(word) > 2
+    ]
+    if len(left) == 1 and _IS_PART.search(english):
+        left = []
     return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asking(english) else ""

@@ -5,6 +5,7 @@ A person who asks for tents under $400, cheapest first, wants to see the price o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -13,7 +14,8 @@ from sabir.search.items.attributes import OPEN_AT, OPEN_ON, Attributes, recalled
 from sabir.search.items.item import Item
 from sabir.search.items.types import is_a
 from sabir.search.query import places
-from sabir.search.query.conditions import Condition, During, Is, Near, Range
+from sabir.search.query.conditions import Condition, During, Has, Is, Near, Not, Range
+from sabir.search.query.dates import MONTHS, WEEKDAYS
 from sabir.search.query.hours import in_words, stated
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import Parsed
@@ -31,7 +33,7 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     found: dict[str, str] = {}
     if any(is_a(kind, "Event") for kind in item.types) and (when := _date(of)):
         found["date"] = when
-    asked = inner(parsed.conditions)
+    asked = inner([item for item in parsed.conditions if not _leaves_out(item)])
     for name, text in (entry for condition in asked for entry in _stated(condition, of)):
         found.setdefault(name, text)
     for field in (*((parsed.order[0],) if parsed.order else ()), *parsed.about):
@@ -51,6 +53,11 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
     if days and (open_then := stated(item.fields, days[0])):
         found["openinghours"] = f"open {open_then}"
     return found
+
+
+def _leaves_out(condition: Condition) -> bool:
+    """Whether it names things that are not wanted, of which there is nothing to show."""
+    return isinstance(condition, Not) and any(isinstance(one, Has | Is) for one in inner((condition,)))
 
 
 def _stated(condition: Condition, of: Attributes) -> Iterator[tuple[str, str]]:
@@ -108,6 +115,41 @@ def _date(of: Attributes) -> str:
     ends = of.dates.get("enddate") if field == "startdate" else None
     last = datetime.fromtimestamp(ends.start, UTC) if ends is not None else first
     return said if (last - first).days < 1 else f"{said} to {last.day} {last:%B %Y}"
+
+
+_DATED: Final = re.compile(
+    rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),\s)?(?P<day>\d{{1,2}})\s(?P<month>{'|'.join(MONTHS)})\s(?P<year>\d{{4}})",
+    re.IGNORECASE,
+)
+# Names of months and of days from Monday on, and the form of a date, by language.
+_NAMED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str, str]]] = {
+    "de": (("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
+            "Dezember"), ("Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"),
+           "{weekday}, {day}. {month} {year}", "bis"),
+    "es": (("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre",
+            "noviembre", "diciembre"), ("lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"),
+           "{weekday}, {day} de {month} de {year}", "al"),
+    "fr": (("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre",
+            "décembre"), ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"),
+           "{weekday}, {day} {month} {year}", "au"),
+    "ja": (tuple(f"{number}月" for number in range(1, 13)), tuple("月火水木金土日"),
+           "{year}年{month}{day}日({weekday})", "から"),
+}  # fmt: skip
+
+
+def in_language(text: str, language: str) -> str:
+    """What is stated, with its dates as this language writes them."""
+    if language not in _NAMED or not _DATED.search(text):
+        return text
+    months, weekdays, form, to = _NAMED[language]
+
+    def written(match: re.Match[str]) -> str:
+        weekday = weekdays[WEEKDAYS.index(match["weekday"].casefold())] if match["weekday"] else ""
+        month = months[MONTHS.index(match["month"].casefold())]
+        said = form.format(weekday=weekday, day=match["day"], month=month, year=match["year"])
+        return said.replace("()", "").removeprefix(", ")
+
+    return re.sub(r"(?<=\d)\sto\s|(?<=[)日])\sto\s", f" {to} ", _DATED.sub(written, text))
 
 
 def _duration(field: str) -> Callable[[Attributes], str]:

@@ -10,26 +10,32 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from sabir.search.items.attributes import OPEN_AT, OPEN_ON, Attributes, recalled
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON, START_HOUR, Attributes, recalled
 from sabir.search.items.item import JSON, Item
 from sabir.search.items.schema_org import strings
+from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked
 from sabir.search.query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, Range, holds
 from sabir.search.query.dates import WEEKDAYS
+from sabir.search.query.glossary import same_words
 from sabir.search.query.hours import in_words, stated
-from sabir.search.query.words import sentences, spaced, squeezed, tokens
+from sabir.search.query.units import NUMBER_WORDS
+from sabir.search.query.vocabulary import DIETS
+from sabir.search.query.words import fold, sentences, spaced, squeezed, tokens
 
-from .facts import money, value_of
+from .facts import in_language, money, value_of
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
 _YES: Final = {"en": "Yes", "de": "Ja", "es": "Sí", "fr": "Oui", "ja": "はい"}
 _NO: Final = {"en": "No", "de": "Nein", "es": "No", "fr": "Non", "ja": "いいえ"}
+_STOP: Final = {"ja": "。"}
 _UNSAID: Final = {
     "en": "the page does not say.", "de": "dazu steht hier nichts.", "es": "la página no lo dice.",
     "fr": "la page ne le dit pas.", "ja": "記載がありません。",
 }  # fmt: skip
 _DIET_FIELDS: Final = frozenset({"suitablefordiet", "keywords"})
+_DIET_WORDS: Final = frozenset(value for values, _ in DIETS.values() for value in values)
 _LABELS: Final = {
     "telephone": "The phone number of {name} is {value}.", "email": "The e-mail address of {name} is {value}.",
     "openinghours": "{name} is open {value}.", "price": "{name} costs {value}.",
@@ -47,6 +53,7 @@ _LABELS: Final = {
     "basesalary": "{name} pays {value}.", "estimatedsalary": "{name} pays {value}.",
     "validthrough": "{name} is open until {value}.", "applicationdeadline": "{name} is open until {value}.",
     "instructor": "{name} is taught by {value}.", "datepublished": "{name} was published on {value}.",
+    "datecreated": "{name} is from {value}.", "creator": "{name} is by {value}.", "artist": "{name} is by {value}.",
     "genre": "{name} is {value}.", "educationallevel": "{name} is for this level: {value}.",
     "publisher": "{name} is published by {value}.", "url": "{name} is at {value}",
     "isbn": "The ISBN of {name} is {value}.",
@@ -54,16 +61,84 @@ _LABELS: Final = {
 }  # fmt: skip
 
 
+def yes(language: str) -> str:
+    """That it is so."""
+    return f"{_YES[language]}{_STOP.get(language, '.')}"
+
+
 def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
     """A sentence with the first of the fields that the item states; empty if it states none of them."""
+    if asked.words and (counted := _counted(item, asked.words)):
+        return f"{item.name}: {counted}"
+    if "price" in asked.fields and (paid := _price_for(item, asked.about)):
+        return f"{item.name}: {paid}."
     for field in asked.fields:
-        value = in_words(item.fields, language) if field == "openinghours" else field_value(item, field)
+        value = (
+            in_words(item.fields, language)
+            if field == "openinghours"
+            else in_language(field_value(item, field), language)
+        )
         if value and value == "free" and field == "price":
             return f"{item.name} is free." if language == "en" else f"{item.name}: {value}."
         if value:
             form = _LABELS.get(field) or _form_of(item, field) if language == "en" else "{name}: {value}."
             return form.format(name=item.name, value=value).replace("..", ".")
-    return ""
+    return _told(item, asked.fields)
+
+
+def _price_for(item: Item, said: str) -> str:
+    """What an offer costs whose name is in a question: "how much is it for a student?"."""
+    words = set(tokens(said))
+    offers = item.fields.get("offers")
+    rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
+    fitting = [
+        row for row in rows if isinstance(row.get("name"), str) and words.intersection(_telling(str(row["name"])))
+    ]
+    if len(fitting) != 1 or not isinstance(price := fitting[0].get("price"), int | float):
+        return ""
+    return f"{fitting[0]['name']} {money(float(price), str(fitting[0].get('priceCurrency') or '?'))}"
+
+
+_OFFERED: Final = frozenset(
+    {"ticket", "admission", "price", "offer", "standard", "entry", "entrance", "general", "fee", "regular", "early"}
+)
+
+
+def _telling(name: str) -> list[str]:
+    return [word for word in tokens(name) if word not in _OFFERED]
+
+
+def _counted(item: Item, thing: str) -> str:
+    """How much of a thing an item has: by its ingredients, or in a sentence with a number; empty if it does not say."""
+    wanted = {key for kind in (thing, *same_words().get(fold(thing), ())) for key in tokens(kind)}
+    lines = strings(item.fields.get("recipeIngredient") or item.fields.get("ingredients"))
+    if found := [line for line in lines if not wanted.isdisjoint(tokens(line))]:
+        return f"{', '.join(found)}."
+    told = sentences(f"{item.description}\n{item.text}")
+    return next((each for each in told if _FIGURE.search(each) and not wanted.isdisjoint(tokens(each))), "")
+
+
+_FIGURE: Final = re.compile(
+    rf"\d|\b(?:{'|'.join(word for word in NUMBER_WORDS if len(word) > 2 and ' ' not in word)})\b", re.IGNORECASE
+)
+
+
+# What a sentence holds that states such a thing, where no field does.
+_TOLD: Final = {
+    "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
+    "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
+    "distance": re.compile(r"\d[\d.,]*\s?(?:km|miles?|kilomet\w+|Kilometer)\b", re.IGNORECASE),
+    "price": re.compile(r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)", re.IGNORECASE),
+    "recipeyield": re.compile(r"\b(?:serves|feeds|enough\s+for|for)\s+(?:\d+|two|four|six|eight)\b", re.IGNORECASE),
+}
+
+
+def _told(item: Item, fields: tuple[str, ...]) -> str:
+    """The first sentence of an item that tells what its fields do not state; empty if there is none."""
+    pattern = next((_TOLD[field] for field in fields if field in _TOLD), None)
+    whole = sentences(f"{item.description}\n{item.text}") if pattern is not None else ()
+    found = next((sentence for sentence in whole if pattern is not None and pattern.search(sentence)), "")
+    return f"{item.name}: {found}" if found else ""
 
 
 def _form_of(item: Item, field: str) -> str:
@@ -142,9 +217,14 @@ def _day(field: str) -> Callable[[Item], str]:
         if when is None:
             return ""
         day = datetime.fromtimestamp(when.start, UTC)
+        if when.end - when.start > _YEAR:
+            return str(day.year)
         return f"{day.day} {day:%B %Y}"
 
     return written
+
+
+_YEAR: Final = 360 * 86_400  # seconds
 
 
 def _salary(field: str) -> Callable[[Item], str]:
@@ -206,6 +286,8 @@ def described(item: Item) -> str:
 
 def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -> str:
     """Yes or no and why, or that the item does not say."""
+    if (variant := _variant_in_stock(item, asked)) is not None:
+        return f"{(_YES if variant else _NO)[language]}. {item.name}: {_stock(item)}."
     of = recalled(item)
     answers = [_holds(condition, item, of, known_diets) for condition in asked.conditions]
     answers += [_says(word, item) for word in asked.unread]
@@ -216,11 +298,23 @@ def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -
     if not asked.conditions:
         return _in_its_words(item, asked.unread, word, _NO[language])
     why = _reason(item, asked.conditions, language)
-    return f"{word}. {why}" if why else f"{word}."
+    return f"{word}{_STOP.get(language, '. ')}{why}".strip()
+
+
+def _variant_in_stock(item: Item, asked: Asked) -> bool | None:
+    """Whether the one variant that a question names is to be had: "is the mug in cream in stock?"."""
+    if not any(isinstance(one, Is) and one.field == "availability" for one in asked.conditions):
+        return None
+    offers = item.fields.get("offers")
+    words = set(tokens(asked.words))
+    rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
+    named = [row for row in rows if any(words.issuperset(tokens(part)) for part in str(row.get("name")).split("/"))]
+    stated = [str(row.get("availability")) for row in named] if len(rows) > len(named) else []
+    return any(each.endswith("InStock") for each in stated) if stated else None
 
 
 _DENIES: Final = re.compile(
-    r"\b(?:not?|never|without|neither|nor|cannot|nothing|nobody|kein\w*|nicht|sin|sans|pas)\b|n['’]t\b", re.I
+    r"\b(?:not?|never|without|neither|nor|cannot|nothing|nobody|kein\w*|nicht|ohne|sin|sans|pas)\b|n['’]t\b", re.I
 )
 
 
@@ -239,8 +333,14 @@ def _in_its_words(item: Item, words: tuple[str, ...], yes: str, no: str) -> str:
 
 def _denied(sentence: str, words: tuple[str, ...]) -> bool:
     """Whether a sentence denies one of the words outright: "Not for induction hobs.", "never freeze it"."""
-    denials = (sentence[match.end() :] for match in _DENIES.finditer(sentence))
-    return any(not set(words).isdisjoint(tokens(after)[:_NEAR]) for after in denials)
+    for match in _DENIES.finditer(sentence):
+        around = (
+            *tokens(sentence[: match.start()])[-1:],
+            *tokens(sentence[match.end() :])[:_NEAR],
+        )  # "gas not included"
+        if not set(words).isdisjoint(around):
+            return True
+    return False
 
 
 _NEAR: Final = 3  # words after a denial that it is about
@@ -254,15 +354,12 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
         case AnyOf(inner):
             results = [_holds(one, item, of, known_diets) for one in inner]
             return True if True in results else None if all(one is None for one in results) else False
-        case Is("weekday", values):
-            start = of.dates.get("startdate")
-            if start is None and OPEN_ON in of.words:
-                return holds(Is(OPEN_ON, values), of)
-            return None if start is None else WEEKDAYS[datetime.fromtimestamp(start.start, UTC).weekday()] in values
+        case Is(field, values) if field in ("weekday", OPEN_ON):
+            return _on_days(values, of)
         case Is(field, _) if field in _DIET_FIELDS:
-            return holds(condition, of) if field in of.words or known_diets else None
-        case Is(field, _) if field not in of.words:
-            return None
+            return _suits_diet(condition, item, of, known_diets)
+        case Is(field, values) if field not in of.words:
+            return _tells(item, values)
         case Range(field) if not any(name == field or name.startswith(f"{field}:") for name in of.numbers):
             return None
         case During(field) if field not in of.dates:
@@ -271,8 +368,58 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
             return None
         case Has() if not of.has:
             return None
+        case Has(words) if denies(item, words[0]):
+            return False
+        case Has(words) if (diets := _FREE_BY.get(words[0])) and _keeps(diets, of):
+            return False
         case _:
             return holds(condition, of)
+
+
+def _suits_diet(condition: Is, item: Item, of: Attributes, known_diets: bool) -> bool | None:
+    """Whether an item suits a diet; that a place or an event does not say so is no denial."""
+    if holds(condition, of):
+        return True
+    if any(is_a(kind, above) for kind in item.types for above in ("Event", "Place", "Organization")):
+        said = {word for value in condition.values for word in tokens(value)[:1]}
+        return True if not said.isdisjoint(tokens(f"{item.description} {item.text}")) else None
+    return False if condition.field in of.words or known_diets else None
+
+
+# What an item of one of these diets does not have, whatever its ingredients are called.
+_FREE_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("gluten", "wheat"), ("glutenfree",)),
+    **dict.fromkeys(("meat", "fish", "seafood", "chicken", "beef", "pork"), ("vegetarian", "vegan")),
+    **dict.fromkeys(("dairy", "milk", "cheese", "butter", "cream", "egg", "honey"), ("vegan",)),
+}
+
+
+def _keeps(diets: tuple[str, ...], of: Attributes) -> bool:
+    """Whether an item says that it suits one of these diets."""
+    said = {key.removesuffix("diet") for field in ("suitablefordiet", "keywords") for key in of.words.get(field, ())}
+    return not said.isdisjoint(diets)
+
+
+def _on_days(days: tuple[str, ...], of: Attributes) -> bool | None:
+    """Whether a place is open on one of these days, or an event is on one of them."""
+    if OPEN_ON in of.words:
+        return holds(Is(OPEN_ON, days), of)
+    start = of.dates.get("startdate")
+    return None if start is None else WEEKDAYS[datetime.fromtimestamp(start.start, UTC).weekday()] in days
+
+
+def denies(item: Item, word: str) -> bool:
+    """Whether a sentence of an item denies a word outright: "Gas not included."."""
+    return any(_denied(sentence, (word,)) for sentence in sentences(f"{item.description}\n{item.text}"))
+
+
+def _tells(item: Item, values: tuple[str, ...]) -> bool | None:
+    """Whether an item says in words what no field of it states: "Yellow or black, one size."; silence says nothing."""
+    words = set(tokens(f"{item.name} {item.description} {item.text}"))
+    told = [value for value in values if (keys := tokens(value)) and words.issuperset(keys)]
+    if not told or any(denies(item, key) for key in tokens(told[0])):
+        return None
+    return True
 
 
 def _says(word: str, item: Item) -> bool | None:
@@ -289,25 +436,30 @@ def _reason(item: Item, conditions: tuple[Condition, ...], language: str) -> str
     """What the item states of what was asked."""
     for condition in _flat(conditions):
         match condition:
-            case Is(field, values) if field == OPEN_ON:
-                return _open_reason(item, values[0], language)
+            case Is(field, values) if field in (OPEN_ON, "weekday"):
+                is_place = OPEN_ON in recalled(item).words
+                return (
+                    _open_reason(item, values[0], language)
+                    if is_place
+                    else stated_fact(item, Asked(("date",)), language)
+                )
             case Is(field) if field == OPEN_AT:
                 return stated_fact(item, Asked(("openinghours",)), language)
-            case Is(field) if field in _DIET_FIELDS:
-                return _diet_reason(item)
-            case Is(field, values) if field == "weekday":
-                return stated_fact(item, Asked(("date",))) or _open_reason(item, values[0], language)
+            case Is(field, values) if field in _DIET_FIELDS and not _DIET_WORDS.isdisjoint(values):
+                return _diet_reason(item, language)
             case Is(field) if field == "availability":
                 return f"{item.name}: {_stock(item)}."
+            case Range(field) if field == START_HOUR:
+                return stated_fact(item, Asked(("time",)), language)
             case Range(field):
                 value = field_value(item, field)
                 return f"{item.name}: {value}." if value else ""
             case In() | Near():
-                return stated_fact(item, Asked(("address",)))
+                return stated_fact(item, Asked(("address",)), language)
             case During():
-                return stated_fact(item, Asked(("date",)))
+                return stated_fact(item, Asked(("date",)), language)
             case Has():
-                return stated_fact(item, Asked(("recipeingredient",)))
+                return stated_fact(item, Asked(("recipeingredient",)), language)
             case Is(field) if labels := _labels(recalled(item), field):
                 return f"{item.name}: {', '.join(labels[:_MAX_LISTED])}."
     return ""
@@ -330,10 +482,12 @@ def _open_reason(item: Item, day: str, language: str) -> str:
     return f"{item.name} is closed on {day.title()}s. It is open {in_words(item.fields, with_closed=False)}."
 
 
-def _diet_reason(item: Item) -> str:
+def _diet_reason(item: Item, language: str) -> str:
     diets = [
         spaced(string.rsplit("/", 1)[-1].removesuffix("Diet")) for string in strings(item.fields.get("suitableForDiet"))
     ]
+    if language != "en":
+        return f"{item.name}: {', '.join(diets).lower()}." if diets else ""
     if diets:
         return f"{item.name} is marked as {', '.join(diets).lower()}."
     return f"{item.name} is not marked as suitable for a diet."

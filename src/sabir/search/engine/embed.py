@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -125,6 +126,25 @@ class MiniLM:
             vocabulary = Path(blingfire.__file__).parent / "bert_base_tok.bin"
             self._tokenizer = (blingfire.load_model(str(vocabulary)), blingfire)
             self._run = session.run
+
+
+@cache
+def _word_model() -> tuple[int, Any] | None:
+    try:
+        import blingfire  # noqa: PLC0415
+    except ImportError:
+        return None
+    return blingfire.load_model(str(Path(blingfire.__file__).parent / "bert_base_tok.bin")), blingfire
+
+
+@lru_cache(maxsize=10_000)
+def is_word(word: str) -> bool:
+    """Whether a word is one of the thirty thousand that the model has whole, so no slip; true if unknown."""
+    loaded = _word_model()
+    if loaded is None:
+        return True
+    model, blingfire = loaded
+    return len(blingfire.text_to_ids(model, word.lower(), 2, 100, True).nonzero()[0]) == 1
 
 
 class _Row(msgspec.Struct):

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from sabir.search.items.item import JSON
 from sabir.search.items.schema_org import plain
+from sabir.search.query.units import number
 
 _DEFAULT_VARIANT: Final = "Default Title"
 # Option names of shops, to filterable properties.
@@ -59,7 +60,10 @@ def _shopify_product(product: dict[str, JSON], home: str) -> dict[str, JSON]:
         "description": plain(product.get("body_html") or ""),
         "brand": product.get("vendor"),
         "category": product.get("product_type"),
-        "keywords": [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags,
+        "keywords": [
+            *(tag.strip() for tag in (tags.split(",") if isinstance(tags, str) else tags)),
+            *_reduced(variants),
+        ],
         "image": images[:1],
         "datePublished": product.get("published_at"),
         "sku": next((variant.get("sku") for variant in variants if variant.get("sku")), None),
@@ -106,7 +110,10 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
         "sku": product.get("sku"),
         "brand": _first_name(product.get("brands")),
         "category": _first_name(product.get("categories")),
-        "keywords": [item.get("name") for item in product.get("tags") or () if isinstance(item, dict)],
+        "keywords": [
+            *(item.get("name") for item in product.get("tags") or () if isinstance(item, dict)),
+            *(["on sale"] if product.get("on_sale") is True else []),
+        ],
         "image": [image.get("src") for image in product.get("images") or () if isinstance(image, dict)][:1],
         "aggregateRating": _rating(product),
         "offers": {
@@ -130,3 +137,9 @@ def _first_name(terms: JSON) -> JSON:
 
 def _filled(node: dict[str, JSON]) -> dict[str, JSON]:
     return {name: value for name, value in node.items() if value not in (None, "", [], {})}
+
+
+def _reduced(variants: list[dict[str, JSON]]) -> list[str]:
+    """Whether a variant costs less than it did, as Shopify says it."""
+    pairs = [(number(str(each.get("compare_at_price"))), number(str(each.get("price")))) for each in variants]
+    return ["on sale"] if any(was is not None and now is not None and was > now for was, now in pairs) else []

@@ -58,7 +58,7 @@ _FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
 _NEGATED: Final = re.compile(
     r"\b(?:[\w]+|tree nut)[- ]free\b"
     r"|\b(?:without|free (?:of|from)|no|not contain(?:ing)?|contains no|never|zero|instead of)\s+(?:any\s+|added\s+)?"
-    r"[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and)\s+\w+)?",
+    r"[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and)\s+(?:no\s+)?\w+)?",
     re.IGNORECASE,
 )
 
@@ -204,7 +204,9 @@ class _Collector:
 
     def string(self, field: str, value: str) -> None:
         when = dates.instant(value) if len(value) >= 4 and value[:4].isdigit() else None
-        if when and ("-" in value or field.lower().endswith(("date", "year", "time"))):
+        if when and (
+            "-" in value or field.lower().startswith("date") or field.lower().endswith(("date", "year", "time"))
+        ):
             self.dates.setdefault(field.lower(), when)
             return
         measured = quantity(value) if len(value) < 40 else None
@@ -253,6 +255,7 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
+    start = start or found.dates.get("datecreated")
     if start:
         end = found.dates.get("enddate") if "startdate" in found.dates else None
         # A party until 1 a.m. is on the day on which it starts.

@@ -210,7 +210,15 @@ def _node(node: dict[str, JSON], place: str) -> Iterator[tuple[dict[str, JSON], 
         yield node, place
     elif not types and not inner and any(isinstance(node.get(key), str) for key in _NAMES):
         yield {**node, "@type": ["Thing"]}, place
-    yield from inner
+    yield from ((_on_page(child, node), at) for child, at in inner) if wraps else inner
+
+
+def _on_page(child: dict[str, JSON], page: Mapping[str, JSON]) -> dict[str, JSON]:
+    """A thing of a page that says no address of its own, such as a question of an FAQ, at a place of that page."""
+    address = next((item for item in (page.get("url"), page.get("@id")) if isinstance(item, str) and item), "")
+    if not address or address.startswith("_:") or child.get("@id") or child.get("url"):
+        return child
+    return {**child, "url": f"{address.split('#')[0]}#{_slug(_first(child, _NAMES))}"}
 
 
 def _inner(value: JSON, place: str) -> Iterator[tuple[dict[str, JSON], str]]:
@@ -235,6 +243,8 @@ def _item(node: dict[str, JSON], *, site: str, base: str, provenance: Provenance
     name = _first(node, _NAMES)
     description = _first(node, _SUMMARIES)
     text = _prose(node)
+    if not description and "Question" in _types(node):  # what it says is its answer
+        description = next((line for line in strings(node.get("acceptedAnswer")) if line), "")
     if not name:
         words = (description or text).split()
         if not words:

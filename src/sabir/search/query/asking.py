@@ -12,21 +12,18 @@ from typing import Final
 import msgspec
 
 from sabir.search.engine.base import Fields
-from sabir.search.items.attributes import OPEN_AT, OPEN_ON
 
-from .conditions import AnyOf, Condition, Has, Is, Not, Range
-from .dates import WEEKDAYS
-from .structured import kinds
-from .text import FREE, from_text
-from .vocabulary import DIETS, NUTRIENTS
-from .when import OPEN_AT_PATTERN, open_then
-from .words import content_words
+from . import predicates
+from .conditions import Condition
+from .structured import Around
+from .vocabulary import NUTRIENTS
+from .words import fold
 
 # Fields by the words that ask for them; the first match counts.
 _FACTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
     for pattern, fields in (
-        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\bcan\s+i\s+call\b|\bthe\s+number\s+(?:of|for)\W*$",
+        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\bcan\s+i\s+call\b|\bthe\s+number\s+(?:of|for)\b",
          ("telephone",)),
         (r"\be-?mail\b", ("email",)),
         (r"\b(?:opening|open|business)\s+(?:hours|times?)\b|\bhours\b", ("openinghours",)),
@@ -45,10 +42,20 @@ _FACTS: Final = tuple(
         (r"\bmade\s+(?:of|from)\b|\bmaterials?\b", ("material", "recipeingredient")),
         (r"\bingredients?\b|\bwhat\s+(?:is|goes)\s+in\b|\bwhat\s+do\s+(?:i|we|you)\s+need\s+(?:for|to\s+(?:make|cook|bake))\b",
          ("recipeingredient", "supply")),
-        *((rf"\bhow\s+much\s+{name}\b", (field,)) for name, field in NUTRIENTS.items()),
+        *((rf"\bhow\s+much\s+{name}\b|\b(?:grams?|g)\s+of\s+{name}\b|^\W*{name}\s+(?:content\s+)?(?:in|of)\b", (field,))
+          for name, field in NUTRIENTS.items()),
         (r"\bcalories\b|\bkcal\b", ("calories",)),
         (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?|makes?|yields?)\b",
          ("recipeyield",)),
+        (r"\bhow\s+(?:tall|high)\b|\bheight\b", ("height",)), (r"\bhow\s+wide\b|\bwidth\b", ("width",)),
+        (r"\bhow\s+deep\b|\bdepth\b", ("depth",)),
+        (r"\bhow\s+(?:big|large)\b|\bdimensions?\b", ("size", "height", "width")),
+        (r"\b(?:what|which)\s+year\b|\bwhen\b.*\b(?:paint(?:ed)?|made|built|created|carved|drawn|woven|written)\b|\bhow\s+old\b",
+         ("datecreated", "datepublished", "date")),
+        (r"\bwho\s+(?:made|painted|created|carved|drew|built|sculpted|designed)\b|\bartist\b",
+         ("creator", "artist", "brand", "manufacturer", "author")),
+        (r"\bhow\s+far\b|\bwhat\s+(?:range|distance)\b", ("distance", "range")),
+        (r"\bset\s+(?:me|us|you)\s+back\b", ("price", "pricerange")),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much(?!\s+time)|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
          ("price", "pricerange")),
@@ -77,26 +84,20 @@ _FACTS: Final = tuple(
     )
 )  # fmt: skip
 
+_LEADS: Final = r"^\W*(?:(?:and|so|but|ok|okay|hi|hello|hey|please|sorry|also|then)[\s,]+)*"
 _YES_NO: Final = re.compile(
-    r"^\W*(?:(?:and|so|but|ok|okay|hi|hello|hey|please)[\s,]+)*"
-    r"(?:is|are|was|were|does|do|did|can|could|has|have|will|would|may|isn['’]t|aren['’]t|doesn['’]t)\b",
+    _LEADS + r"(?:is|are|was|were|does|do|did|can|could|has|have|will|would|may|isn['’]t|aren['’]t|doesn['’]t)\b",
     re.IGNORECASE,
 )
 _OPEN: Final = re.compile(
-    r"^\W*(?:(?:and|so|but|ok|okay|please)[\s,]+)*(?:(?:at|until|on|in|for|from|by|of)\s+)?"
-    r"(?:what|whats|which|who|whose|when|where|why|how)\b",
+    _LEADS + r"(?:(?:at|until|on|in|for|from|by|of)\s+)?(?:what|whats|which|who|whose|when|where|why|how)\b",
     re.IGNORECASE,
 )
-_IS_LATER: Final = re.compile(r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE)  # the word order of translated questions
-_OPENER: Final = re.compile(
-    r"^\W*(?:(?:and|so|but|ok|okay|please)[\s,]+)*(?:(?:is|are|was|were|does|do|did|can|could|has|have|will|would|may)\b\s*)?"
-    r"(?:(?:i|we|you|it|he|she|they|one)\b\s*)?(?:(?:go\s+to|get|make|cook|buy|visit|come\s+to|be)\b\s*)?",
-    re.IGNORECASE,
-)
-# "Do you have ...?" and "is there ...?" search for things; they do not ask about one.
+_IS_LATER: Final = re.compile(r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE)  # as glossed languages order it
+# "Do you have ...?", "is there ...?" look for things, unless they name one and say more of it.
 _LOOKS_FOR: Final = re.compile(
-    r"^\W*(?:do\s+you\s+(?:have|sell|know|offer)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you|would\s+you"
-    r"|can\s+i\s+(?:get|buy|find|have)|do\s+we\s+have)\b",
+    r"^\W*(?:do\s+you\s+(?:have|sell|know|offer|stock)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you"
+    r"|would\s+you|can\s+i\s+(?:get|buy|find|have)|do\s+we\s+have)\b",
     re.IGNORECASE,
 )
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
@@ -112,10 +113,16 @@ _POLITE: Final = re.compile(
 _RESERVES: Final = re.compile(
     r"\b(?:reserv\w+|book\s+(?:a\s+)?(?:table|seat|room)|make\s+a\s+booking)\b", re.IGNORECASE
 )
-_OPEN_AT: Final = re.compile(OPEN_AT_PATTERN, re.IGNORECASE)
-_DAY: Final = "|".join(WEEKDAYS)
-_OFF: Final = ("event cancelled", "cancelled", "event postponed", "postponed")
-_IN_STOCK: Final[tuple[str, ...]] = ("in stock", "limited availability", "pre order", "online only", "in store only")
+
+
+# "How many eggs are in it?", "how much butter do I need?": what it is made of states that.
+_COUNTED: Final = re.compile(r"\bhow\s+(?:many|much)\s+(?P<thing>[^\W\d_]+)\b", re.IGNORECASE)
+_NOT_COUNTED: Final = frozenset(
+    """do does is are it they the a an for to time money people persons person servings serving portions pages page
+    would will should can could shall was were must have has cost costs on in of if this that these those your my i we
+    you he she money per longer more less each one grams gram weight minutes hours calories stars
+    reviews reservations tickets days weeks seats places rooms""".split()  # noqa: SIM905
+) | frozenset(word for name in NUTRIENTS for word in name.split())
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -129,103 +136,72 @@ class Asked(msgspec.Struct, frozen=True):
     words: str = ""
     unread: tuple[str, ...] = ()
     is_yes_no: bool = False
+    around: tuple[Around, ...] = ()
+    about: str = ""  # the words of a question for a fact
 
     def __bool__(self) -> bool:
         return bool(self.fields) or self.is_yes_no
 
 
-def asked(question: str, rest: str, known: Fields, now: datetime) -> Asked:
-    """What a question asks about the thing it names; ``rest`` is the question without the name."""
+def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: bool = False) -> Asked:
+    """What a question asks of the thing it is about; ``rest`` is the question without the name.
+
+    ``is_named``: the question has the thing's own name, so that what else it says is said of that thing: "do you have
+    the Heron tent in red?", "Strand Library open on Sunday?".
+    """
     question, rest = _POLITE.sub("", question, count=1), _POLITE.sub("", rest, count=1)
-    asks_of_it = _THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)
-    if _LOOKS_FOR.match(question) and not asks_of_it:
-        return Asked()
+    rest = predicates.plain(rest)
+    if _LOOKS_FOR.match(question) and not (_THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)):
+        return _of_named(rest, known, now) if is_named else Asked()
     fields = next((fields for pattern, fields in _FACTS if pattern.search(rest)), ())
-    starts = bool(_YES_NO.match(question)) or bool(_IS_LATER.search(rest) and not fields and not _OPEN.match(question))
+    if (counted := _COUNTED.search(rest)) and fold(counted["thing"]) not in _NOT_COUNTED:
+        return Asked(fields or ("recipeingredient",), words=counted["thing"])
+    is_later = bool(_IS_LATER.search(rest)) and not fields and not _OPEN.match(question)
+    starts = is_later or bool(_YES_NO.match(question) or _YES_NO.match(rest))
     if not starts:
+        is_verbless = is_named and not fields and question.rstrip().endswith("?") and not _OPEN.match(question)
+        return _of_named(rest, known, now) if is_verbless else Asked(fields, about=rest)
+    read = predicates.read(rest, known, now)
+    if fields and (fields[0] == "telephone" or not (read.conditions or read.around)):
         return Asked(fields)
-    predicate = _OPENER.sub("", rest.strip(" ?!."), count=1).strip(" ?!.,")
-    predicate = re.sub(r"\bis\b", " ", predicate).strip()
-    special = _at_a_time(predicate, known, now) or _special(predicate, known)
-    if special and not (fields and fields[0] == "telephone"):
-        return Asked((), special, predicate, (), True)
-    if fields and not _decides(rest):
-        return Asked(fields)
-    read = from_text(predicate, known, now)
-    unread = tuple(word for word in content_words(read.text) if word not in IDLE) if not read.conditions else ()
-    return Asked((), read.conditions, predicate, unread, bool(read.conditions or unread))
+    is_read = bool(read.conditions or read.around or read.unread)
+    return Asked((), read.conditions, read.words, read.unread, is_read, read.around)
+
+
+# What is told before a question: "We are coming by car, where can we park?".
+_LED_UP: Final = re.compile(
+    r"^(?=[^?]*?\b(?:i|we|my|our|i['’]m|we['’]re|he|she|hello|hi)\b)[^?]{4,160}?(?:\s[-–—]|[.!:;,])\s+(?=(?:is|are|do|does|can|could|how|what|when|where|which|who|will|may)\s)",
+    re.IGNORECASE,
+)
+
+
+def first_asked(text: str) -> str:
+    """The question, without what is told behind it: "Does it contain peanuts? My son is allergic."."""
+    before, mark, behind = text.partition("?")
+    text = before + mark if mark and len(before.split()) > 1 and "?" not in behind else text
+    return _LED_UP.sub("", text, count=1)
+
+
+_WHETHER_THERE: Final = re.compile(
+    r"^\W*(?:do\s+you\s+(?:have|sell|stock|offer)|have\s+you\s+got|is\s+there|are\s+there|gibt\s+es|gibts|habt\s+ihr|haben\s+sie"
+    r"|hay|ten[eé]is|tienen|avez-vous|y\s+a-t-il|est-ce\s+qu['’]il\s+y\s+a)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_whether_there(question: str) -> bool:
+    """Whether a question asks if there is such a thing: "do you have …?", "gibt es …?"."""
+    return _WHETHER_THERE.match(question) is not None
+
+
+def _of_named(rest: str, known: Fields, now: datetime) -> Asked:
+    """What is asked of a thing beside its name, where every word of it is understood."""
+    read = predicates.read(_LOOKS_FOR.sub("", rest, count=1), known, now)
+    if not (read.conditions or read.around) or read.unread:
+        return Asked()
+    return Asked((), read.conditions, read.words, (), True, read.around)
 
 
 def is_asking(question: str) -> bool:
     """Whether a question asks for a fact, or for yes or no."""
     return bool(_YES_NO.match(question)) or any(pattern.search(question) for pattern, _ in _FACTS)
-
-
-# Words of a yes-or-no question that do not say what is asked.
-IDLE: Final = frozenset(
-    """contain have come go make really still also there any recipe allow allowed welcome permitted possible
-    available offer offered provide provided serve served sell sold position job post course class book event place
-    product dish suitable they it use used include included accept accepted bring take get find see eat drink stay
-    visit wear work fit run along inside taught teach held given made""".split()  # noqa: SIM905
-)
-
-
-def _decides(rest: str) -> bool:
-    """ "Does it cost less than $20?" wants yes or no, "is the price known?" the price."""
-    return bool(
-        re.search(r"\b(?:under|over|less|more|cheaper|below|above|at\s+least|at\s+most|within|anything)\b", rest, re.I)
-    )
-
-
-def _at_a_time(predicate: str, known: Fields, now: datetime) -> tuple[Condition, ...]:
-    """ "Open at 8 pm on Fridays", "closed on Sunday mornings"."""
-    is_open = re.sub(r"\bclosed\b", "open", predicate, flags=re.IGNORECASE)
-    match = _OPEN_AT.search(is_open)
-    condition = open_then(match, now) if match and OPEN_AT in known.words else None
-    if condition is None:
-        return ()
-    return (condition,) if is_open == predicate else (Not(condition),)
-
-
-def _special(predicate: str, known: Fields) -> tuple[Condition, ...]:
-    for pattern, conditions in _SPECIAL:
-        match = re.search(pattern, predicate, re.IGNORECASE)
-        if match:
-            return conditions(match)
-    return ()
-
-
-def _on_day(match: re.Match[str]) -> tuple[Condition, ...]:
-    return (Is(OPEN_ON, (match["day"].casefold().rstrip("s"),)),)
-
-
-def _contains(match: re.Match[str]) -> tuple[Condition, ...]:
-    things = [item for item in re.split(r"\s*,\s*|\s+(?:and|or)\s+", match["things"].strip(" ?")) if item]
-    return (AnyOf(tuple(Has(kinds(thing)) for thing in things)),)
-
-
-# "Gluten free" is a diet, not a price.
-_NO_DIET: Final = "".join(rf"(?<!\b{word[:-5]}\s)" for word in DIETS if word.endswith("-free"))
-_SPECIAL: Final = (
-    (rf"\bclosed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?\b", lambda m: (Not(_on_day(m)[0]),)),
-    (rf"\bopen(?:ed)?\b.*?\b(?P<day>{_DAY})s?\b|\b(?P<other>{_DAY})s?\b.*\bopen(?:ed)?\b",
-     lambda m: (Is(OPEN_ON, ((m["day"] or m["other"]).casefold().rstrip("s"),)),)),
-    (rf"^(?:on\s+)?(?:an?\s+)?(?P<day>{_DAY})s?$", lambda m: (Is("weekday", (m["day"].casefold().rstrip("s"),)),)),
-    (rf"(?<![\w-]){_NO_DIET}(?:for\s+)?free(?:\s+of\s+charge)?$|^free\b(?!\s+(?:of|from))", lambda m: FREE),
-    (r"\b(?:sold\s+out|out\s+of\s+stock|fully\s+booked)\b", lambda m: (Not(Is("availability", _IN_STOCK)),)),
-    (r"\b(?:tickets?|seats?|spots?|places)\b(?:\s+(?:left|available|for|to))?",
-     lambda m: (Is("availability", _IN_STOCK),)),
-    (r"\bcosts?\s+(?:anything|something|money)\b|\bhave\s+to\s+pay\b",
-     lambda m: (Range("price", 0.0, None, with_low=False),)),
-    (r"\b(?:going\s+ahead|taking\s+place|take\s+place|happening|still\s+on)$",
-     lambda m: (Not(Is("eventstatus", _OFF)),)),
-    (r"\b(?:in\s+stock|available|to\s+be\s+had)\b", lambda m: (Is("availability", _IN_STOCK),)),
-    (r"\b(?:reserv\w+|book(?:ing)?s?(?:\s+a\s+table)?)\b", lambda m: (Is("acceptsreservations", ("true", "yes")),)),
-    (r"\bcancell?ed\b", lambda m: (Is("eventstatus", ("event cancelled", "cancelled")),)),
-    (r"\bpostponed\b", lambda m: (Is("eventstatus", ("event postponed", "postponed")),)),
-    (r"^(?:[\w'’-]+\s+)?(?:contain|have|include|use|with|made\s+with)s?\s+(?:any\s+)?(?P<things>[\w\s,'’-]+?)(?:\s+in\s+(?:it|the))?$",
-     _contains),
-    (r"^there\s+(?:any\s+|an?\s+|some\s+)?(?P<things>[\w\s,'’-]+?)\s+(?:in|at|on|for|with)(?:\s+(?:it|the|this|that))?$",
-     _contains),
-    (r"^(?:any\s+)?(?P<things>[\w\s,'’-]+?)\s+in(?:\s+(?:it|the|this|that))?$", _contains),
-)  # fmt: skip

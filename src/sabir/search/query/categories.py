@@ -22,6 +22,7 @@ _CUISINES: Final = ("recipecuisine", "servescuisine")
 _TRAITS: Final = (
     "name", *_CATEGORIES, *_CUISINES, "keywords", "educationallevel", "employmenttype", "coursemode", "amenityfeature",
     "material", "brand", "audience", "bookformat", "joblocationtype",
+    "artform", "artmaterial", "artmedium", "creator", "author",
 )  # fmt: skip
 # Fields with a few distinctive values: a word that is one of them always means it.
 _LEVELS: Final = ("educationallevel", "employmenttype", "coursemode", "bookformat", "joblocationtype")
@@ -31,6 +32,10 @@ _MAKERS: Final = (
 _BY: Final = re.compile(
     r"\b(?:from|by|with)\s+(?P<name>(?:[A-Z][\w'’-]*|&)(?:\s+(?:[A-Z][\w'’-]*|&)){0,4})"
     r"|\b(?:by|from)\s+(?P<low>[\w'’&-]+(?:\s+[\w'’&-]+)?)\W*$"
+)
+# Words that tag much and narrow nothing: "places that serve Mexican food".
+_SAY_NOTHING: Final = frozenset(
+    {"food", "thing", "place", "item", "product", "meal", "option", "serve", "sell", "offer"}
 )
 MAX_WORDS: Final = 6  # of a question; a longer one is prose, and its words only rank
 _LONGEST: Final = 3  # words of a value
@@ -70,7 +75,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
     heads = {clause[-1] for part in parts if (clause := [w for w in tokens(part) if w in words])}
     wanted = [word for word in tokens(re.sub(r"\bfor\b.*", "", text)) if word in words]
     for word in reversed(words):
-        if _is_type(word, known) or len(word) < 2:
+        if _is_type(word, known) or len(word) < 2 or word in _SAY_NOTHING:
             continue
         fields = (_CATEGORIES, _CUISINES) if word in heads else (_CUISINES,)
         values = _values(word)

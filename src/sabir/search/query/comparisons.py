@@ -11,7 +11,8 @@ from .units import Quantity, from_match, number, numbered
 
 # Words before a quantity, to (upper bound?, bound included?).
 BELOW: Final = {
-    "less than": False, "fewer than": False, "cheaper than": False, "lower than": False, "smaller than": False,
+    "less than": False, "fewer than": False, "cheaper than": False, "less expensive than": False,
+    "lower than": False, "smaller than": False,
     "shorter than": False, "lighter than": False, "faster than": False, "quicker than": False, "under": False,
     "below": False, "beneath": False, "<": False, "up to": True, "at most": True, "no more than": True,
     "not more than": True, "not over": True, "not above": True, "maximum of": True, "maximum": True, "max": True,
@@ -20,7 +21,9 @@ BELOW: Final = {
 }  # fmt: skip
 ABOVE: Final = {
     "more than": False, "greater than": False, "higher than": False, "larger than": False, "bigger than": False,
-    "longer than": False, "heavier than": False, "better than": False, "over": False, "above": False,
+    "longer than": False, "heavier than": False, "more expensive than": False,
+    "pricier than": False, "dearer than": False,
+    "costlier than": False, "better than": False, "over": False, "above": False,
     "exceeding": False, ">": False, "at least": True, "no less than": True, "not less than": True, "not under": True,
     "not below": True, "minimum of": True, "minimum": True, "min": True, "from": True, "starting at": True,
     ">=": True, "=>": True, "≥": True, "no fewer than": True,

@@ -44,7 +44,7 @@ _ORDINALS: Final = {
 }  # fmt: skip
 _THIRDS: Final = {"beginning": 0, "start": 0, "early": 0, "middle": 1, "mid": 1, "end": 2, "late": 2}  # of a month
 _FEAST = "|".join(re.escape(name).replace("'", "['’]") for name in sorted(FEASTS, key=len, reverse=True))
-_MONTH = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec"])
+MONTH: Final = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec"])
 _DAY = "|".join(WEEKDAYS)
 _PART = (
     rf"(?:the\s+)?(?:{'|'.join(_ORDINALS)})\s+(?:weekend|week|half|{_DAY})"
@@ -69,34 +69,41 @@ _ISO: Final = re.compile(
 
 # A part of a month.
 PART: Final = (
-    rf"\b(?:{_PART})\s+of\s+(?:this\s+|next\s+|coming\s+)?(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
-    rf"|\b(?:early|mid|late)[\s-]+(?:{_MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
+    rf"\b(?:{_PART})\s+of\s+(?:this\s+|next\s+|coming\s+)?(?:{MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
+    rf"|\b(?:early|mid|late)[\s-]+(?:{MONTH})\b(?:,?\s+(?:19|20)\d{{2}}\b)?"
 )
 # Dates in words, longer forms first. Named groups say which form it is.
 PHRASE: Final = (
     rf"(?P<part>{PART})"
     r"|(?P<iso>\b\d{4}-\d{2}(?:-\d{2})?\b)"
-    rf"|(?P<dmy>\b(?:(?:{_DAY}),?\s+(?:the\s+)?)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTH})\b\.?(?:,?\s+\d{{4}}\b)?)"
-    rf"|(?P<mdy>\b(?:(?:{_DAY}),?\s+)?(?:{_MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
-    rf"|(?P<my>\b(?:{_MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
+    rf"|(?P<dmy>\b(?:(?:{_DAY}),?\s+(?:the\s+)?)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{MONTH})\b\.?(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<mdy>\b(?:(?:{_DAY}),?\s+)?(?:{MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?)"
+    rf"|(?P<my>\b(?:{MONTH})\.?,?\s+(?:of\s+)?\d{{4}}\b)"
     r"|(?P<ago>\b(?:the\s+)?(?:last|past|next|coming)\s+\d+\s+(?:day|week|month|year)s?\b)"
     r"|(?P<rel>\b(?:(?:the|this)\s+)?(?:this|next|last|past|coming)\s+(?:(?:weekend|week|month|year|spring|summer|autumn|fall|winter)\b"
-    rf"|(?:{_MONTH})\b(?!\s+\d)(?<!this\smay)|(?<=this\s)may(?=\s*(?:$|[?!.,;]))))"
+    rf"|(?:{MONTH})\b(?!\s+\d)(?<!this\smay)|(?<=this\s)may(?=\s*(?:$|[?!.,;]))))"
     rf"|(?P<season>\b(?:{'|'.join(_SEASONS)})\b(?:\s+(?:of\s+)?(?:19|20)\d{{2}}\b)?)"
-    rf"|(?P<feast>\b(?:{_FEAST})\b)"
+    rf"|(?P<feast>\b(?:{_FEAST})\b(?:,?\s+(?:of\s+)?20\d\d\b)?)"
     rf"|(?P<named>\b(?:today|tonight|tomorrow|yesterday)\b)"
     rf"|(?P<weekday>\b(?:(?:this\s+)?(?:this|next|coming)\s+)?(?:{_DAY})\b)"
-    rf"|(?P<month>\b(?:{_MONTH})\b)"
+    rf"|(?P<month>\b(?:{MONTH})\b)"
     r"|(?P<year>\b(?:19|20)\d{2}\b)"
 )
+
+
+def plain_phrase() -> str:
+    """``PHRASE`` without its names, to stand in another pattern."""
+    return re.sub("P<[a-z]+>", ":", PHRASE)
+
+
 _PHRASE: Final = re.compile(PHRASE, re.IGNORECASE)
 # Recurring days: "on Saturdays", "on a Sunday", "at weekends".
 EVERY: Final = rf"(?P<every>\b(?:an?\s+|any\s+)(?:{_DAY}|weekend|weekday)\b|\b(?:{_DAY}|weekend|weekday)s\b)"
 _DAYS_OF: Final = re.compile(
     rf"\b(?P<lead>between|from)\s+(?:the\s+)?(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?P<link>and|to|until|till|-|–)\s*"
-    rf"(?:the\s+)?(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})\b(?P<year>,?\s+\d{{4}}\b)?"
-    rf"|\b(?:(?P<lead2>between|from)\s+)?(?P<month2>{_MONTH})\s+(?P<first2>\d{{1,2}})(?:st|nd|rd|th)?\s*"
-    rf"(?P<link2>and|to|until|till|-|–)\s*(?P<last2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\s*(?:{_MONTH}|:))(?P<year2>,?\s+\d{{4}}\b)?",
+    rf"(?:the\s+)?(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{MONTH})\b(?P<year>,?\s+\d{{4}}\b)?"
+    rf"|\b(?:(?P<lead2>between|from)\s+)?(?P<month2>{MONTH})\s+(?P<first2>\d{{1,2}})(?:st|nd|rd|th)?\s*"
+    rf"(?P<link2>and|to|until|till|-|–)\s*(?P<last2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\s*(?:{MONTH}|:))(?P<year2>,?\s+\d{{4}}\b)?",
     re.IGNORECASE,
 )
 _WEEKS: Final = 53  # how far ahead recurring days are searched
@@ -214,7 +221,9 @@ def _next_month(month: int, today: date, past: bool) -> Span:
 
 
 def _feast(name: str, today: date, past: bool) -> Span:
-    """The next one, or the last one if the past is meant."""
+    """The next one, or the last one where the past is meant, or that of a year."""
+    dated = re.fullmatch(r"(.+?),?\s+(?:of\s+)?(20\d\d)", name)
+    name = dated[1] if dated else name
 
     def of(year: int) -> date:
         month, day = FEASTS[" ".join(name.split())]
@@ -223,7 +232,9 @@ def _feast(name: str, today: date, past: bool) -> Span:
         first = date(year, month, day or 1)
         return first if day else first + timedelta(days=(3 - first.weekday()) % 7 + 21)
 
-    year = today.year
+    year = int(dated[2]) if dated else today.year
+    if dated:
+        return _days(of(year))
     if past and of(year) > today:
         year -= 1
     elif not past and of(year) < today:

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from .dates import MONTHS
 from .vocabulary import ALIKE
 from .words import STOPWORDS, fold, fold_length_kept
 
@@ -108,6 +109,8 @@ def glossed(question: str, language: str) -> str:
         return f" {meant.replace(_NUMBER, number.group()) if number else meant} "
 
     text = question.replace("¿", " ").replace("¡", " ").replace("？", "?")
+    if language == "ja":
+        text = _MONTH_DAY.sub(lambda match: f" {match[2]} {MONTHS[int(match[1]) % 12 - 1]} ", text)
     plain = fold_length_kept(text)
     pieces: list[str] = []
     at = 0
@@ -119,9 +122,12 @@ def glossed(question: str, language: str) -> str:
     return _AFTER.sub(r"\2 \1", english_words) if language == "ja" else english_words
 
 
+_MONTH_DAY: Final = re.compile(r"(\d{1,2})月(\d{1,2})日")  # 12月5日 is the fifth of December
+
+
 # Japanese says "eggs without"; English the other way round.
 # Only from the start of a run, so that a long run without spaces is read once and not from each of its characters.
-_AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with)\b")
+_AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with|except)\b")
 
 
 def _phrase(term: str) -> str:

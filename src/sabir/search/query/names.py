@@ -80,6 +80,8 @@ def covers(question: str, name: str) -> bool:
 def _alike(word: str, other: str) -> bool:
     if _like(word, other) is not None or str(NUMBER_WORDS.get(word, "")) == other:
         return True
+    if len(word) >= MIN_TYPO and other.startswith(word):  # "the panto" is the pantomime
+        return True
     return len(other) >= _STEM and f"{other}ing" == word
 
 

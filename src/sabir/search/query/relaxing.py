@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from .conditions import Condition, During, Not, Range
+from .conditions import Condition, During, Not, OfType, Range
 from .structured import Ignored, Parsed
 from .vocabulary import MEASURES
 from .words import content_words, tokens
@@ -21,7 +21,17 @@ _ANYTHING: Final = frozenset(
 def only_filters(parsed: Parsed) -> bool:
     """Whether the remaining words only name a type or a diet that is already a filter."""
     said = {word for words in parsed.said for word in tokens(words)}
-    return bool(parsed.conditions or parsed.around) and said.issuperset(content_words(parsed.text))
+    sold = any(isinstance(item, OfType) and "Product" in item.types for item in parsed.conditions)
+    left = [word for word in content_words(parsed.text) if word not in _MARKING and not (sold and word in _SOLD)]
+    return bool(parsed.conditions or parsed.around) and said.issuperset(left)
+
+
+_SOLD: Final = frozenset({"gift", "present", "souvenir", "buy", "thing", "something", "little"})
+# Words around a condition that say nothing more: "recipes marked as halal", "dishes that are suitable for vegans".
+_MARKING: Final = frozenset(
+    """marked labelled labeled tagged listed classified suitable made available currently right moment there here exist
+    existing offer offered recommend suggest pls plz thx thank hello hi hey hiya""".split()  # noqa: SIM905
+)
 
 
 def asks_for_anything(text: str) -> bool:
@@ -33,6 +43,7 @@ def asks_for_anything(text: str) -> bool:
 _ELSEWHERE: Final = re.compile(
     r"\b(?:write|compose|generate|draft)\s+(?:me\s+|us\s+)?(?:an?|some|the)\s+\S+"
     r"|\btell\s+me\s+a\s+joke\b|\btranslate\b|\bweather\b(?=.*\b(?:today|tomorrow|tonight|forecast|week|weekend|like)\b)"
+    r"|\bwetter(?:bericht|vorhersage)?\b|\bqu[ée]\s+tiempo\s+(?:hace|hará)\b|\bm[ée]t[ée]o\b|天気"
     r"|\bforecast\b|\b(?:stock|share)\s+(?:price|market)\b|\bexchange\s+rate\b|\bcapital\s+(?:city\s+)?of\b"
     r"|\bwho\s+(?:won|is\s+the\s+(?:president|prime\s+minister|king|queen))\b|\bflights?\s+(?:from|to)\b"
     r"|\b(?:train|bus)\s+(?:timetable|schedule|times?)\b|\bhow\s+(?:do|can)\s+i\s+(?:fix|repair|reset|install)\b"

@@ -6,15 +6,16 @@ Only words that no item has count as misspelt; the caller passes those.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from sabir.search.items.types import TYPE_WORDS
 
 from .dates import MONTHS, WEEKDAYS
 from .names import one_apart
-from .vocabulary import DIETS, KINDS
-from .words import STOPWORDS, fold
+from .vocabulary import ALIASES, ALIKE, COUNTED, CUISINES, DIETS, FOODS, KINDS, NUTRIENTS
+from .words import STOPWORDS, fold, singular
 
 MIN_LENGTH: Final = 6
 _SHORT: Final = 4  # letters of a word that can only be a misspelt food
@@ -51,6 +52,26 @@ _KNOWN: Final = frozenset(
 )
 
 
+# Words that rules and lists know beside those: no slips, though no item has them.
+_LISTED: Final = frozenset(
+    word
+    for entry in (
+        *_KNOWN,
+        *_FOODS,
+        *FOODS,
+        *ALIKE,
+        *NUTRIENTS,
+        *COUNTED,
+        *CUISINES,
+        *DIETS,
+        *ALIASES,
+        "calories",
+        "kcal",
+    )
+    for word in re.findall(r"[^\W\d_]+", entry)
+)
+
+
 def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
     """Words that are one letter away from a known word, each with that word.
 
@@ -63,6 +84,8 @@ def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
         known_words = _KNOWN if len(folded) > _SHORT else frozenset[str]()
         known_words = known_words | _FOODS if foods else known_words
         near = [known for known in known_words if one_apart(folded, known, 1)]
+        if not near and len(folded) > _LONG and _LISTED.isdisjoint((folded, folded.rstrip("s"), singular(folded))):
+            near = [known for known in _KNOWN if known[0] == folded[0] and _apart(folded, known) <= 2]
         near = near or [known for known in _SHORT_WORDS if _swapped(folded, known)]
         if near:
             yield word, min(near, key=lambda known: (known[:2] != folded[:2], known))
@@ -70,6 +93,41 @@ def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
 
 def _swapped(word: str, known: str) -> bool:
     return word != known and sorted(word) == sorted(known) and one_apart(word, known)
+
+
+_LONG: Final = 7  # letters of a word in which two may be wrong
+
+
+def nearest(word: str, there: Iterable[str]) -> str:
+    """The word of some text that a misspelt one most likely is: one letter apart, or two in a long word; else empty."""
+    folded = fold(word)
+    near = Counter(other for other in there if len(other) >= _SHORT and other[:1] == folded[:1] and other != folded)
+    one = {other: count for other, count in near.items() if one_apart(folded, other)}
+    one = one or {other: count for other, count in near.items() if other.startswith(folded)}  # cut short: "panto"
+    if not one and len(folded) >= _LONG:
+        one = {other: count for other, count in near.items() if _apart(folded, other) <= 2}
+    meant = max(one, key=lambda other: (one[other], other), default="")
+    return f"{meant}s" if meant and folded.endswith("s") and not meant.endswith("s") else meant  # those are singular
+
+
+def _apart(one: str, other: str) -> int:
+    """How many letters must be changed, added or dropped to make one word of another."""
+    if abs(len(one) - len(other)) > 2:
+        return 3
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, 1):
+        before, row[0] = row[0], place
+        for at, wanted in enumerate(other, 1):
+            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (letter != wanted))
+    return row[-1]
+
+
+def strange(text: str) -> Iterator[str]:
+    """Words of a question that no rule knows, and that may be misspelt."""
+    for word in dict.fromkeys(re.findall(r"[^\W\d_]{5,30}", text)):
+        folded = fold(word)
+        if folded not in STOPWORDS and _LISTED.isdisjoint((folded, folded.rstrip("s"), singular(folded))):
+            yield word
 
 
 def corrected(text: str, right: Mapping[str, str]) -> str:

@@ -52,6 +52,7 @@ DATE_OPERATORS: Final = {
     "before": "before", "until": "until", "till": "until", "by": "until", "earlier than": "before", "<": "before",
     "<=": "until", "after": "after", "later than": "after", ">": "after", "since": "since", "from": "since",
     ">=": "since", "starting": "since", "on": "in", "in": "in", "during": "in", "at": "in", "=": "in", "": "in",
+    "over": "over", "around": "around", "about": "around", "throughout": "in",
 }  # fmt: skip
 _KILOMETRES: Final = {"k": 1.0, "m": 0.001, "mi": 1.609344}
 
@@ -214,11 +215,18 @@ def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None 
             return During(field, max(when.end, when.start + 1), None)
         case "since":
             return During(field, when.start, None)
+        case "over" | "around":
+            before, behind = _BESIDE[operator]
+            return During(field, when.start - before * _DAY, when.end + behind * _DAY)
         case _:
             return During(field, when.start, max(when.end, when.start + 1))
 
 
-# Each parser returns a condition, a place to look up, or the reason for ignoring it.
+_DAY: Final = 86_400.0  # seconds
+_BESIDE: Final = {"over": (2, 1), "around": (4, 4)}  # days before and after that count, too: "over Easter"
+
+
+# Each reader gives a condition, a place to look up, or the reason why not.
 _Read = Condition | Around | str | None
 
 

@@ -19,29 +19,31 @@ from sabir.search.engine.base import Fields
 from sabir.search.items.attributes import PRICE_LEVEL
 from sabir.search.items.types import TYPE_WORDS, ancestors
 
-from . import dates, places
-from .comparisons import PATTERN, from_comparison, plus_first
-from .conditions import AnyOf, Condition, Has, In, Is, Not, OfType, Range
+from . import amounts, date_words, dates, placing
+from .amounts import FREE
+from .aspects import COLOURS
+from .comparisons import PATTERN, plus_first
+from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
 from .glossary import same_words
+from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
 from .phrase import Phrase, Rule, after
+from .relaxing import inner
 from .structured import (
     DATE_OPERATORS,
     DIET_FIELDS,
     PART_FIELDS,
-    Around,
     Constraint,
     Ignored,
     Parsed,
     diet,
-    kilometres,
     kinds,
-    numeric,
 )
-from .vocabulary import COUNTED, DIETS, KINDS, MEASURES, NUTRIENTS
+from .vocabulary import COUNTED, DIETS, FOODS, LANGUAGES, NUTRIENTS
 from .when import (
     OPEN_AT_PATTERN,
     at_hours,
     between_dates,
+    closed_on,
     days_of_month,
     every_day,
     nth_event,
@@ -78,7 +80,10 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     """The filters that a question states in words, and the remaining text."""
     question = words = " ".join(text.split())
     end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
-    rest, prose = dates.both_full(plus_first(words[: max(0, end)])), words[max(0, end) :]
+    rest, prose = (
+        dates.both_full(date_words.plain(plus_first(_said_plainly(words[: max(0, end)])), now)),
+        words[max(0, end) :],
+    )
     parsed = Parsed()
     deadline = thread_time() + READ_BUDGET
     prose_rules = is_prose(question)
@@ -104,11 +109,56 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
                 wanted=tuple(Constraint(words, things) for things in said.wanted),
                 ordered=words if said.order else "",
             )
+    is_dated = any(isinstance(item, During) for item in inner(parsed.conditions))
+    if (is_dated or _ON_FOR.search(rest)) and _stages(known):
+        parsed, rest = _happening(parsed, rest)
     if parsed.order and _GENERIC.issuperset(content_words(rest)):
         rest = ""  # "the most expensive thing": no word says what is wanted
     about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
     return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}", about=about)
 
+
+def _said_plainly(text: str) -> str:
+    """Roundabout ways to say a thing, as the rules and the items say it."""
+    for pattern, plain in _PLAINLY:
+        text = pattern.sub(plain, text)
+    return text
+
+
+_PLAINLY: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), plain)
+    for pattern, plain in (
+        (
+            r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
+            "decaf",
+        ),
+        (r"\b(?:we\s+are\s+|i['’]?m\s+|i\s+am\s+)?on\s+a\s+(?:tight\s+|small\s+|low\s+)?budget\b", "cheap"),
+        (r"\b(?:places?|somewhere)\s+to\s+(?:stay|sleep)\b|\baccommodations?\b", "where can i stay"),
+    )
+)
+
+
+def _happening(parsed: Parsed, rest: str) -> tuple[Parsed, str]:
+    """ "Things to do in March", "what is going on": with a date, that is about events."""
+    match = _GOING_ON.search(rest)
+    if match is None:
+        return parsed, rest
+    words = match.group().strip()
+    return parsed.narrowed(OfType(("Event",)), words), f"{rest[: match.start()]} {rest[match.end() :]}"
+
+
+def _stages(known: Fields) -> bool:
+    return any("Event" in ancestors(kind) for kind in known.types)
+
+
+_ON_FOR: Final = re.compile(r"\b(?:something|anything)\s+(?:on|happening|going\s+on)\s+for\b", re.IGNORECASE)
+_GOING_ON: Final = re.compile(
+    r"\b(?:(?:the\s+)?(?:things|stuff|something|anything|activities)(?:\s+(?:fun|nice|good|interesting))?\s+to\s+(?:do|see|visit|attend)"
+    r"|(?:what(?:['’]?s|\s+is|\s+else\s+is)|something|anything|things|is\s+there\s+anything|is\s+something)\s+"
+    r"(?:happening|going\s+on|taking\s+place|planned|on)|what\s+(?:can|could|should)\s+(?:i|we)\s+(?:do|see|attend)"
+    r"|what\s+happens|what\s+to\s+do|activities|goings[\s-]on)\b",
+    re.IGNORECASE,
+)
 
 # Nouns that name nothing in particular.
 _GENERIC: Final = frozenset({"thing", "item", "stuff", "article", "everything", "anything"})
@@ -168,153 +218,6 @@ def _drop_last(tokens: list[str], words: Container[str], separators: str = " ,")
         tokens.pop()
 
 
-# Places
-
-
-def _place_at(words: str, known: Fields, *, loose: bool) -> tuple[str, int] | None:
-    """The longest place name that a text starts with, and its length."""
-    found = [match.end() for match in re.finditer(r"[^\W_]['’.\w-]*(?=\W|$)", words)][:5]
-    for end in reversed(found):
-        name = words[:end]
-        if singular(fold(name)) in STOPWORDS or (len(name) < 3 and name.islower()):
-            continue
-        if _is_place(name, known, places.CITIES):
-            region = re.match(r",?\s+([A-Z]{2}|[A-Z][a-z]+)\b", words[end:])
-            within = region and _is_place(region[1], known, places.REGIONS.values())
-            return name, end + (region.end() if region and within else 0)
-    if loose and (capital := re.match(r"(?:[A-Z][\w'’.-]*)(?:\s+[A-Z][\w'’.-]*){0,3}", words)):
-        return capital.group().rstrip("."), capital.end()
-    return None
-
-
-def _is_place(name: str, known: Fields, more: Container[str]) -> bool:
-    return any(item in known.places or item in more for item in places.names(name))
-
-
-def _near(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    found = _place_at(match["rest"], known, loose=True)
-    if not found:
-        return None
-    cut = match.start("rest") - match.start() + found[1]
-    if not known.places:
-        return Phrase(ignored="no item states a place", cut=cut)
-    return Phrase(around=Around(found[0], kilometres(match["far"], match["unit"])), cut=cut)
-
-
-def _in(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    found = _place_at(match["rest"], known, loose=False)
-    at = match.start("rest")
-    if not found and match["article"]:  # "The Net Loft" includes its article
-        at = match.start("article")
-        found = _place_at(match.string[at : match.end()], known, loose=False)
-    if not found:
-        return None
-    cut = at - match.start() + found[1]
-    if not known.places:
-        return Phrase(ignored="no item states a place", keep=match.group()[:cut], cut=cut)
-    named = [found[0]]
-    while more := _OR_IN.match(match.group()[cut:]):
-        found = _place_at(match.group()[cut + more.end() :], known, loose=False)
-        if not found:
-            break
-        named.append(found[0])
-        cut += more.end() + found[1]
-    places_named = tuple(In(name) for name in named)
-    condition: Condition = AnyOf(places_named) if len(named) > 1 else places_named[0]
-    return Phrase((Not(condition) if match["negated"] else condition,), cut=cut)
-
-
-_OR_IN: Final = re.compile(r"\s*(?:,|,?\s+(?:or|nor))\s+(?:in\s+)?(?:the\s+)?", re.IGNORECASE)
-
-
-# Numbers
-
-
-def _measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None:
-        return None
-    if given.bare:
-        # "a 30-minute dinner" and "for $20" set a limit; "a 2 kg bag" only describes.
-        spoken = match.group().casefold()
-        if not (given.unit == "min" or (given.unit == "money" and spoken.startswith(("for ", "with ", "costing ")))):
-            return None
-        given = msgspec.structs.replace(given, low=None)
-    if not given.unit:
-        # Bare numbers are prices, if nothing countable follows.
-        if match["link"] or not re.match(
-            r"\s*(?:$|[,.;!?]|(?:and|or|but|near|in|with|without|for|please)\b)", after(match)
-        ):
-            return None
-        given = msgspec.structs.replace(given, unit="money")
-    field = next((item for item in MEASURES.get(given.unit, ()) if item in known.numbers), None)
-    if field is None:
-        return Phrase(ignored=f"no item states {_OF_UNIT.get(given.unit, 'such a number')}")
-    return Phrase((numeric(field, given),))
-
-
-_OF_UNIT: Final = {"money": "a price", "min": "a time", "star": "a rating", "kcal": "calories", "g": "a weight"}
-
-
-def _rated(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit not in ("", "star"):
-        return None
-    if given.bare:
-        given = msgspec.structs.replace(given, high=None)
-    return _known(Range("stars", given.low, given.high, given.with_low, given.with_high), known, "a rating")
-
-
-def _nutrient(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit not in ("", "g"):
-        return None
-    if given.bare:
-        given = msgspec.structs.replace(given, high=None)
-    field = NUTRIENTS[" ".join(match["nutrient"].casefold().split())]
-    return _known(numeric(field, given), known, match["nutrient"])
-
-
-def _counted(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit:
-        return None
-    return _known(numeric(COUNTED[match["counted"].casefold()], given), known, match["counted"])
-
-
-def _paid(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit not in ("", "money") or "basesalary" not in known.numbers:
-        return None
-    return Phrase((Range("basesalary", given.low, given.high, given.with_low, given.with_high),))
-
-
-def _serves(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit not in ("", "person", "serving"):
-        return None
-    if given.bare:
-        given = msgspec.structs.replace(given, high=None)
-    field = next((item for item in MEASURES["person"] if item in known.numbers), "recipeyield")
-    return _known(numeric(field, given), known, "how many it serves")
-
-
-def _known(condition: Range, known: Fields, what: str) -> Phrase:
-    if condition.field not in known.numbers:
-        return Phrase(ignored=f"no item states {what}")
-    return Phrase((condition,))
-
-
-def _free(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    if "price" not in known.numbers:
-        return Phrase(ignored="no item states a price")
-    return Phrase(FREE)
-
-
-# Free for everybody: not only for children.
-FREE: Final[tuple[Condition, ...]] = (Range("price", 0.0, 0.0), Not(Range("price", 0.0, None, with_low=False)))
-
-
 # Things to have, to avoid and to keep to
 
 
@@ -333,24 +236,75 @@ def is_prose(text: str) -> bool:
 
 
 def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    said = match.group()[: match.start("things") - match.start()]
-    things, used = _one_thing(match["things"]) if _NAMES_ONE.search(said) else _things(match["things"])
-    if not things or (is_prose(match.string) and not all(_is_food(singular(fold(thing))) for thing in things)):
+    """What is not wanted: the opposite of the conditions that are said, or things to leave out."""
+    at = match.start("things") - match.start()
+    scope = scope_of(match["things"])
+    if priced := _TOO_DEAR.match(scope):
+        return Phrase(keep="cheap", cut=at + priced.end())
+    if free := _COST.match(scope):
+        return Phrase(FREE if "price" in known.numbers else (), cut=at + free.end())
+    for end in _ends_of(scope):
+        if (turned := _opposite_of(scope[:end], known, now)) is not None:
+            return msgspec.structs.replace(turned, cut=at + end)
+    said = match.group()[:at]
+    things, used = _one_thing(match["things"]) if _NAMES_ONE.search(said) else _things(match["things"], types=True)
+    if not things or (is_prose(match.string) and not all(map(_is_food, things))):
         return None
-    words = tuple(dict.fromkeys(word for thing in things for word in kinds(thing)))
+    shades = (shade for thing in things for shade in COLOURS.get(fold(thing), ()))
+    words = tuple(dict.fromkeys((*(word for thing in things for word in kinds(thing)), *shades)))
     stated = tuple(Is(field, words) for field in _STATING if field in known.words)
-    conditions: tuple[Condition, ...] = (Not(AnyOf((Has(words), *stated)) if stated else Has(words)),)
-    if any(_is_food(singular(fold(thing))) for thing in things) and "recipeingredient" in known.words:
-        conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not state their ingredients
-    return Phrase(conditions, cut=match.start("things") - match.start() + used)
+    types = tuple(TYPE_WORDS[fold(thing)] for thing in things if fold(thing) in TYPE_WORDS)
+    out = (Has(words), *stated, *((OfType(types),) if types else ()))
+    conditions: tuple[Condition, ...] = (Not(AnyOf(out) if len(out) > 1 else out[0]),)
+    if any(map(_is_food, things)) and "recipeingredient" in known.words and not _names_place(match.string):
+        conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
+    return Phrase(conditions, cut=at + used)
 
 
-# "Except the paring knife", "other than moka pots": all the words together name the excluded thing.
-_NAMES_ONE: Final = re.compile(r"\b(?:the|an?)\s+$|^(?:except|other\s+than)\b", re.IGNORECASE)
-# Fields whose few words describe a thing: an item "has" what they state.
+def _ends_of(scope: str) -> list[int]:
+    """Where a scope may end: after all of it, or after fewer and fewer of its words."""
+    return [match.end() for match in re.finditer(r"[^\s,]+", scope)][:_MAX_SCOPE][::-1]
+
+
+def _names_place(text: str) -> bool:
+    """Whether a question is about places or events: "restaurants that don't serve pork"."""
+    words = tokens(text)
+    pairs = (*words, *(" ".join(pair) for pair in pairwise(words)))
+    kinds_of = [ancestors(TYPE_WORDS[word]) for word in pairs if word in TYPE_WORDS]
+    return any("Place" in above or "Event" in above for above in kinds_of)
+
+
+def _opposite_of(scope: str, known: Fields, now: datetime) -> Phrase | None:
+    """The opposite of what a scope says, where rules read all of it; None where they do not."""
+    if _NEGATES.search(scope):
+        return None
+    if _COSTS_NOTHING.fullmatch(scope) and "price" in known.numbers:
+        return Phrase((Range("price", 0.0, None, with_low=False),))
+    read = from_text(scope, known, now)
+    if [word for word in content_words(read.text) if word not in _SAID_TOO]:
+        return None
+    if not read.conditions or any(isinstance(item, OfType | Has) for item in inner(read.conditions)):
+        return None
+    return Phrase(opposite(read.conditions))
+
+
+_MAX_SCOPE: Final = 6  # words
+_TOO_DEAR: Final = re.compile(r"(?:too\s+|so\s+|very\s+)?(?:expensive|pricey|dear)\b", re.IGNORECASE)
+_COST: Final = re.compile(r"cost(?:ing)?\s+(?:anything|a\s+thing|money|a\s+penny|a\s+cent)\b", re.IGNORECASE)
+_COSTS_NOTHING: Final = re.compile(r"(?:for\s+)?free(?:\s+of\s+charge)?", re.IGNORECASE)
+_NEGATES: Final = re.compile(NEGATOR, re.IGNORECASE)
+_SAID_TOO: Final = frozenset(
+    {"vegan", "vegetarian", "open", "closed", "take", "taking", *DIETS, *tokens(" ".join(DIETS))}
+)
+
+
+# "Except the paring knife", "other than moka pots": all the words together name what is not wanted.
+_NAMES_ONE: Final = re.compile(r"\b(?:the|an?|by)\s+$|^(?:except|other\s+than|apart\s+from)\b", re.IGNORECASE)
+# Fields whose few words say what a thing is like: what they state, an item "has".
 _STATING: Final = (
     "keywords", "category", "recipecategory", "genre", "recipecuisine", "servescuisine", "educationallevel",
     "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature", "color", "material",
+    "brand", "author", "performer", "instructor", "artform", "artmaterial", "artmedium",
 )  # fmt: skip
 
 
@@ -358,7 +312,7 @@ def _one_thing(text: str) -> tuple[list[str], int]:
     """The one thing that a text starts with, in up to three words ("paring knife"), and its length."""
     words: list[str] = []
     used = 0
-    for match in re.finditer(rf"\s*({_THING})", text):
+    for match in re.finditer(rf"\s*({_THING}|\d{{1,4}}\b)", text):
         if match.start() != used or fold(match[1]) in _ENDS or len(words) == _MAX_NAMED:
             break
         words.append(match[1])
@@ -370,7 +324,8 @@ _MAX_NAMED: Final = 3
 
 
 def _is_food(thing: str) -> bool:
-    return thing in KINDS or thing in same_words()
+    word = singular(fold(thing))
+    return any(one in FOODS for one in (word, *same_words().get(word, ())))
 
 
 def _having(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -398,14 +353,14 @@ def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     return Phrase(wanted=wanted, keep=match.group()[:cut], cut=cut)
 
 
-def _things(text: str) -> tuple[list[str], int]:
-    """The things that a text starts with ("nuts, dairy or red meat"), and their length."""
+def _things(text: str, *, types: bool = False) -> tuple[list[str], int]:
+    """The things that a text starts with ("nuts, dairy or red meat"), and how much of it they take."""
     things: list[str] = []
     at = used = 0
     while match := re.match(rf"\s*(?:(?:,\s*)?(?:and|or|nor)\s+(?:no\s+|any\s+)?|,\s*)?({_THING})", text[at:]):
         joined = not things or bool(re.match(r"\s*(?:,|and\b|or\b|nor\b)", text[at:]))
         word = fold(match[1])
-        if word in _ENDS or word in TYPE_WORDS or not joined:
+        if word in _ENDS or (word in TYPE_WORDS and not types) or not joined:
             break
         at += match.end()
         pair = re.match(rf"\s+({_THING})", text[at:])
@@ -438,13 +393,33 @@ def _in_the_shop(match: re.Match[str], known: Fields, now: datetime) -> Phrase |
     return Phrase((OfType(("Product",)),) if is_sold else ())
 
 
+def _where(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "Where can I stay the night?" is about places to sleep, "where can we eat?" about places to eat."""
+    kind = "LodgingBusiness" if match["sleep"] else "FoodEstablishment"
+    if not any(kind in ancestors(there) for there in known.types):
+        return None
+    return Phrase((OfType((kind,)),), keep="" if match["sleep"] else "eat")
+
+
+def _in_language(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "A guided tour in French", where items say which language they are in."""
+    if "inlanguage" not in known.words:
+        return None
+    name = match["language"].casefold()
+    return Phrase((Is("inlanguage", (LANGUAGES[name], name)),), keep=name)
+
+
+def _on_sale(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "What is on sale?" is about what costs less than before, where shops say so."""
+    return Phrase((Is("keywords", ("on sale",)),)) if "keywords" in known.words else None
+
+
 def _stock(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     if "availability" not in known.words:
         return Phrase(ignored="no item states whether it is in stock")
     if match["out"]:
-        gone = ("out of stock", "discontinued", "back order")
-        return Phrase((Is("availability", (*gone, "sold out") if "sold" in match["out"].casefold() else gone),))
-    return Phrase((Is("availability", ("in stock", "limited availability")),))
+        return Phrase((Is("availability", (*GONE, "sold out") if "sold" in match["out"].casefold() else GONE),))
+    return Phrase((Is("availability", THERE),))
 
 
 _ORDERS: Final = (
@@ -487,6 +462,8 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     if not all(any(item in ancestors(there) for there in known.types) for item in types):
         return None
     before = re.findall(r"\w+", match.string[: match.start()])
+    if len(before) > 1 and [word.casefold() for word in before[-2:]] in _AT_THE:
+        return None  # "jobs at the museum"
     if before and before[-1].casefold() in ("about", "like", "of", "from", "with", "without", "on", "this"):
         return None
     follows = re.match(r"\W*(\w+)?", after(match))
@@ -496,11 +473,15 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     return Phrase((OfType(types),), keep=match.group()) if plural or ends else None
 
 
+_AT_THE: Final = [[lead, the] for lead in ("at", "in", "of", "from", "to", "for", "near") for the in ("the", "your")]
+
+
 def _alternatives(words: list[str]) -> str:
     return "|".join(re.escape(word).replace(r"\-", r"[\s-]?") for word in sorted(words, key=len, reverse=True))
 
 
 _TYPES = _alternatives(list(TYPE_WORDS))
+_DATE = dates.plain_phrase()
 _PUBLISHED = r"(?:(?P<published>published|posted|written|released|updated|created)\s+)?"
 _REST = r"(?P<rest>[^\W_].*)"
 _OPERATORS = "|".join(
@@ -509,58 +490,62 @@ _OPERATORS = "|".join(
 
 _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (r"\bwithin\s+(?P<far>[\d.,]+)\s*(?P<unit>km|kilomet(?:er|re)s?|mi\b|miles?|m\b|met(?:er|re)s?)\s+(?:of|from)\s+"
-     + _REST, _near),
-    (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})\s+(?:and|to|until)\s+"
-     rf"(?P<last>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})", between_dates),
+     + _REST, placing.near),
+    (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{_DATE})\s+(?:and|to|until)\s+"
+     rf"(?P<last>{_DATE})", between_dates),
+    (rf"{NEGATOR}{FILLER}(?P<things>\S.*)", _without),
+    (r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you)\s+(?P<sleep>(?:stay|sleep)(?:\s+(?:for\s+)?(?:the|a)\s+night|\s+overnight)?"
+     r"|spend\s+the\s+night)\b|\bwhere\s+(?:can|could|should)\s+(?:i|we|you)\s+(?P<eat>eat|dine|have\s+(?:lunch|dinner|breakfast|a\s+meal))\b",
+     _where),
     (OPEN_AT_PATTERN, open_at),
+    (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?closed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{'|'.join(dates.WEEKDAYS)})s?\b",
+     closed_on),
     (rf"\bon\s+(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+open\b", open_on),
     (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?open\s+(?:(?:on|at)\s+)?(?:an?\s+|the\s+)?"
      rf"(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow|now)\b", open_on),
-    (rf"\b(?:(?:that|which)\s+)?(?P<verb>start|begin|end|close|apply)(?:s|ning|ing)?\s+(?:for\s+)?"
+    (rf"\b(?:(?:that|which)\s+)?(?P<verb>start|begin|end|clos(?:e|ing)|appl(?:y|ications?))(?:s|es|ning|ing)?\s+(?:for\s+)?"
      r"(?P<operator>in|on|at|before|after|by|until|from|during)\s+(?:the\s+)?"
-     rf"(?P<when>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})", starting),
+     rf"(?P<when>{_DATE})", starting),
     (rf"(?P<published>(?!))?(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{dates.PART})", on_date),
     (rf"\b(?:on\s+)?(?:an?\s+|the\s+)?(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+(?P<things>(?:[^\W\d_]+\s+){{0,2}})(?:in|of|during)\s+"
      rf"(?P<month>(?:{'|'.join(dates.MONTHS)})(?:\s+\d{{4}})?|next\s+month|this\s+month)\b", days_of_month),
     (r"\b(?:in\s+the\s+)?(?P<part>morning|afternoon|evening|night)s?\s+(?P<things>events?|concerts?|classes|workshops?|talks?|walks?)\b"
-     r"|(?:(?<=day\s)|(?<=tomorrow\s))(?P<alone>mornings?|afternoons?|evenings?|nights?)\b"
+     r"|(?:(?<=day\s)|(?<=tomorrow\s)|\bin\s+the\s+|\bat\s+(?=night))(?P<alone>mornings?|afternoons?|evenings?|nights?)\b"
      r"|\bthis\s+(?P<today>morning|afternoon|evening)\b", at_hours),
-    (rf"\b(?:the\s+)?(?P<nth>next|first|last)\s+(?P<things>{_TYPES})(?=\s*(?:$|[?!.,;]|(?:in|of|on|at|near|this|next|before|after)\b))",
+    (rf"\b(?:the\s+)?(?P<nth>next|first|last)\s+(?P<things>(?:guided\s+|free\s+|public\s+|live\s+)?(?:{_TYPES}|tour))(?=\s*(?:$|[?!.,;]|(?:in|of|on|at|near|this|next|before|after)\b))",
      nth_event),
     (rf"\b(?:on|at)\s+(?:{dates.EVERY})", every_day),
-    (rf"{_PUBLISHED}(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{re.sub('P<[a-z]+>', ':', dates.PHRASE)})",
-     on_date),
-    (rf"(?:\bwith\s+)?\b(?:rated|ratings?(?:\s+of)?|scor(?:ed|ing))\s+(?:{PATTERN})", _rated),
-    (rf"{_LEAD}(?:{PATTERN})\s*(?:of\s+)?(?P<nutrient>{_alternatives(list(NUTRIENTS))})\b", _nutrient),
-    (rf"{_LEAD}(?:{PATTERN})\s+(?P<counted>{_alternatives(list(COUNTED))})\b", _counted),
+    (rf"{_PUBLISHED}(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{_DATE})"
+     rf"(?P<more>(?:\s*(?:,|,?\s+(?:and|or|&))\s+(?:(?:on|in)\s+)?(?:{_DATE})){{1,3}})?", on_date),
+    (rf"(?:\bwith\s+)?\b(?:rated|ratings?(?:\s+of)?|scor(?:ed|ing))\s+(?:{PATTERN})", amounts.rated),
+    (rf"{_LEAD}(?:{PATTERN})\s*(?:of\s+)?(?P<nutrient>{_alternatives(list(NUTRIENTS))})\b", amounts.nutrient),
+    (rf"{_LEAD}(?:{PATTERN})\s+(?P<counted>{_alternatives(list(COUNTED))})\b", amounts.counted),
     (rf"\b(?:(?:that\s+)?(?:serves?|feeds?|serving|feeding)|(?:enough\s+)?for(?=\s+\S+\s+(?:people|persons|guests)))\s+(?:{PATTERN})",
-     _serves),
+     amounts.serves),
     (rf"\b(?:(?:that|which)\s+)?(?:pay(?:s|ing)?|earn(?:s|ing)?|(?:with\s+)?(?:an?\s+)?salar(?:y|ies)(?:\s+of)?)\s+(?:{PATTERN})",
-     _paid),
-    (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", _measure),
+     amounts.paid),
+    (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", amounts.measure),
     (r"\bfor\s+free\b|\b(?:that|which)\s+(?:is|are)\s+free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+cost\s+(?:anything|a\s+thing|money)\b"
      r"|\bfree\s+(?:admission|entry|entrance)\b|\bwithout\s+paying\b|\b(?:at\s+)?no\s+charge\b"
-     r"|(?:(?<=events\s)|(?<=concerts\s)|(?<=courses\s)|(?<=museums\s)|(?<=workshops\s))free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?costs?\s+nothing\b|\bfree\s+of\s+charge\b|\bat\s+no\s+cost\b|\bfree\s+(?=(?:events?|admission|entry|things|activities|concerts?|tours?|museums?|workshops?|classes|festivals?"
+     r"|(?:(?<=events\s)|(?<=concerts\s)|(?<=courses\s)|(?<=museums\s)|(?<=workshops\s))free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?costs?\s+nothing\b|\bfree\s+of\s+charge\b|\bat\s+no\s+cost\b|(?<!gluten\s)(?<!dairy\s)(?<!nut\s)\bfree\s+(?=(?:[a-z]+\s+){0,2}(?:events?|admission|entry|things|activities|concerts?|tours?|museums?|workshops?|classes|festivals?"
      r"|courses?|lectures?|exhibitions?|shows?|films?|markets?|talks?|walks?)\b)",
-     _free),
+     amounts.free),
     (rf"(?P<negated>\b(?:not|non)[\s-]+)?\b(?P<diet>{_alternatives(list(DIETS))})\b", _diet),
     (r"\b(?:that\s+|which\s+)?(?P<negated>(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+)?(?:takes?|accepts?|taking|accepting)\s+"
      r"(?P<none>no\s+)?(?:reservations?|bookings?)\b", _reservations),
-    (r"\b(?:that\s+(?:is|are)\s+|what\s+is\s+|which\s+\w+\s+are\s+)?(?P<out>out[\s-]of[\s-]stock|sold[\s-]out|not\s+in\s+stock)\b"
+    (r"\b(?:that\s+(?:is|are)\s+|what\s+is\s+|which\s+\w+\s+are\s+)?(?P<out>out[\s-]of[\s-]stock|sold[\s-]out)\b"
      r"(?:\s+(?:right\s+now|at\s+the\s+moment|currently))?", _stock),
-    (r"\b(?:in|from|on|at)\s+(?:the|your|this)\s+(?:whole\s+|entire\s+|online\s+)?"
-     r"(?:(?P<shop>shop|store|catalogu?e|range|inventory)|web\s?site|site|page)\b(?!\s+\w)", _in_the_shop),
-    (r"\b(?:without|exclud(?:ing|e)|except(?:\s+for)?|but\s+nothing\s+with|nothing\s+with|nothing(?!\s+but\b)|but\s+not(?:\s+(?:with|for))?|but\s+no|no"
-     r"|not(?:\s+(?:for|with|made\s+(?:of|from|with)))?|minus|other\s+than|free\s+(?:of|from)"
-     r"|avoid(?:ing)?|hold\s+the|(?:i\s+|we\s+)?(?:don['’]?t|do\s+not)\s+(?:want|like|eat)|allergic\s+to|i\s+hate"
-     r"|(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+(?:contain|have|include|use)"
-     r"|(?:that\s+|which\s+)?(?:is|are|was|were)(?:n['’]?t|\s+not)(?:\s+(?:made\s+(?:of|from|with)|for|with))?)\s+"
-     r"(?:any\s+|added\s+|too\s+|much\s+|the\s+|an?\s+)*(?P<things>.+)", _without),
-    (r"\b(?:near(?:by)?|close\s+to|next\s+to|not\s+far\s+from|around)\s+(?P<far>)(?P<unit>)" + _REST, _near),
-    (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?P<article>the\s+)?" + _REST, _in),
+    (r"\b(?:i\s+can\s+buy\s+)?(?:in|from|on|at)\s+(?:the|your|this)\s+(?:whole\s+|entire\s+|online\s+|museum\s+|gift\s+|college\s+)?"
+     r"(?:(?P<shop>shop|store|catalogu?e|range|inventory)|web\s?site|site|page|collection)\b(?!\s+(?!but\b|under\b|for\b)\w)",
+     _in_the_shop),
+    (rf"\bin\s+(?P<language>{'|'.join(LANGUAGES)})\b(?!\s+[A-Z])", _in_language),
+    (r"\b(?:near(?:by)?|close\s+to|next\s+to|not\s+far\s+from|around)\s+(?P<far>)(?P<unit>)" + _REST, placing.near),
+    (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?P<article>the\s+)?" + _REST, placing.within),
     (r"\b(?:(?:that|which)\s+(?:has|have|contains?|includes?|uses?)|contain(?:ing|s)|includ(?:ing|es)|made\s+(?:with|of|from))\s+"
      r"(?:some\s+|any\s+)?(?P<things>.+)", _having),
     (r"\bwith\s+(?:(?:some|fresh|lots\s+of|plenty\s+of|an?|the)\s+)?(?P<things>[^\W\d_].*)", _with),
+    (r"\b(?:on\s+sale|discounted|reduced(?:\s+in\s+price)?|on\s+special\s+offer)\b(?:\s+(?:right\s+now|now|at\s+the\s+moment|currently))?",
+     _on_sale),
     (r"\b(?:that\s+(?:is|are)\s+)?(?P<out>(?!))?in[\s-]stock\b", _stock),
     *((rf"\b(?:the\s+)?(?:{words})\b", _ordered(field, ascending)) for words, field, ascending in _ORDERS),
     (r"\b(?:(?P<cheap>cheap|inexpensive|affordable|low[\s-]priced)|expensive|fancy|upscale|high[\s-]end)\b", _priced),
@@ -568,6 +553,6 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
 )  # fmt: skip
 
 
-# Rules for words that prose uses without meaning a filter.
-_LOOSE: Final = frozenset({_having, _with, _typed, _counted, _priced, _serves, every_day, starting})
+# Rules that take words for filters which prose says by the way.
+_LOOSE: Final = frozenset({_having, _with, _typed, amounts.counted, _priced, amounts.serves, every_day, starting})
 _RULES: Final = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _TABLE)

@@ -38,10 +38,24 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "chili": ("chile", "jalapeno", "cayenne", "habanero", "chipotle", "chili powder", "red pepper"),
     "leather": ("suede", "cowhide", "nubuck"),
     "plastic": ("polyester", "nylon", "pvc", "polypropylene", "acrylic"),
+    "motor": ("electric", "e bike", "ebike", "elektrisch", "elektrische", "elektrisches", "akku", "battery", "engine"),
+    "wood": ("wooden", "cedar", "oak", "pine", "larch", "birch", "beech", "ash wood", "walnut wood", "maple wood",
+             "teak", "bamboo", "plywood", "timber", "mahogany", "spruce", "hazel"),
+    "metal": ("steel", "iron", "brass", "copper", "aluminium", "aluminum", "tin", "bronze", "pewter", "zinc", "silver"),
     "berry": ("strawberry", "blueberry", "raspberry", "blackberry", "cranberry", "huckleberry"),
 }  # fmt: skip
 
-# A diet as people say it, to (the values that state it, the things that it excludes).
+_NO_FOODS: Final = ("leather", "plastic", "wood", "metal", "motor")
+# What is eaten or drunk; who does not want it asks for no event.
+FOODS: Final = frozenset(
+    (*(word for kind, kinds in KINDS.items() if kind not in _NO_FOODS for word in (kind, *kinds)),
+     *"""garlic onion rice tomato potato pepper honey corn carrot lemon lime orange apple pear banana cinnamon ginger
+     coriander cilantro basil parsley mint olive oil vinegar mustard spinach kale cabbage celery cucumber pumpkin squash
+     coconut chocolate coffee tea caffeine salt spice bean lentil chickpea pea oat vanilla raisin avocado eggplant
+     aubergine zucchini courgette beet leek bread pasta noodle""".split())  # noqa: SIM905
+)  # fmt: skip
+
+# A diet as people say it, to (the values that state it, the things whose absence is it).
 DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "vegetarian": (("vegetarian", "vegan"), ()),
     "veggie": (("vegetarian", "vegan"), ()),
@@ -59,6 +73,7 @@ DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "soy-free": (("soy free",), ("soy",)),
     "sugar-free": (("sugar free",), ("sugar", "honey", "maple syrup")),
     "alcohol-free": (("alcohol free", "halal"), ("alcohol",)),
+    "non-alcoholic": (("alcohol free", "halal"), ("alcohol",)),
     "low-carb": (("low carb", "keto"), ()),
     "keto": (("keto", "ketogenic"), ()),
     "paleo": (("paleo",), ()),
@@ -72,7 +87,22 @@ DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "hindu": (("hindu",), ()),
 }
 
-# What a number with a unit, or before a word, refers to; the first field that items have counts.
+# Cuisines, as adjectives: a place that states another does not serve these.
+CUISINES: Final = tuple(
+    """italian japanese mexican chinese indian thai french spanish german greek turkish korean vietnamese lebanese
+    moroccan ethiopian american british irish scottish basque portuguese brazilian peruvian polish russian ukrainian
+    persian caribbean jamaican cuban argentinian mediterranean scandinavian swedish nordic hungarian austrian swiss
+    belgian dutch indonesian malaysian filipino hawaiian cajun creole georgian israeli egyptian tunisian nepalese
+    pakistani""".split()  # noqa: SIM905
+)
+
+# Languages that things are held or written in, and their tags.
+LANGUAGES: Final[Mapping[str, str]] = {
+    "english": "en", "german": "de", "french": "fr", "spanish": "es", "italian": "it", "japanese": "ja", "irish": "ga",
+    "dutch": "nl", "portuguese": "pt", "polish": "pl", "chinese": "zh", "russian": "ru", "ukrainian": "uk",
+}  # fmt: skip
+
+# What a number with a unit, or before a word, is of; the first field that items have counts.
 MEASURES: Final[Mapping[str, tuple[str, ...]]] = {
     "money": ("price",),
     "star": ("stars",),
@@ -122,14 +152,16 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _ALIKE: Final = (
     "kid kids child children", "woman women", "man men", "person people", "knife knives", "leaf leaves", "loaf loaves",
     "foot feet", "mouse mice", "goose geese", "shelf shelves", "film movie", "bike bicycle", "gift present",
-    "couch sofa", "tv television", "photo photograph picture", "sweater jumper pullover", "trousers pants",
+    "couch sofa", "tv television", "photo photograph picture", "painting picture",
+    "sweater jumper pullover", "trousers pants",
     "trainers sneakers", "cab taxi", "car automobile", "shop store", "holiday vacation", "flat apartment",
     "autumn fall", "inexpensive affordable cheap", "mom mum mother", "dad father", "grandma grandmother",
     "grandpa grandfather", "eggplant aubergine", "zucchini courgette", "cilantro coriander", "shrimp prawn",
     "arugula rocket", "chickpea garbanzo", "scallion spring-onion", "cookie biscuit", "soda pop", "yogurt yoghurt",
     "donut doughnut", "chili chile chilli", "gray grey", "theater theatre", "pub tavern bar", "veterinarian vet",
     "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
-    "concert gig music", "dog pet", "wifi wi-fi", "course class", "outdoor outdoors", "part-time parttime",
+    "concert gig music", "dog pet", "wifi wi-fi", "course class", "outdoor outdoors", "wool woollen woolen",
+    "part-time parttime",
 )  # fmt: skip
 ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     word: tuple(other for other in words.split() if other != word) for words in _ALIKE for word in words.split()

@@ -11,8 +11,9 @@ from sabir.search.items.attributes import OPEN_AT, OPEN_ON, START_HOUR
 from sabir.search.items.types import TYPE_WORDS, ancestors
 
 from . import dates
-from .conditions import AnyOf, During, Is, Range
+from .conditions import AnyOf, During, Is, Not, Range
 from .hours import slot
+from .negation import HAS_HOURS
 from .phrase import Phrase, after
 from .structured import DATE_OPERATORS, dated
 
@@ -22,7 +23,8 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     operator = " ".join((match["operator"] or "").casefold().split())
     relative = re.fullmatch(dates.PHRASE, words, re.IGNORECASE)
     form = relative.lastgroup if relative else ""
-    is_bare = form in ("month", "year", "my", "weekday", "feast", "season") and not words.startswith(_POINTING)
+    is_bare = form in ("month", "year", "weekday", "feast", "season") and not words.startswith(_POINTING)
+    is_bare = is_bare and not re.search(r"\D\s20\d\d$", words)
     if not operator and is_bare and not match["published"]:
         return None  # "June bugs", "2024 wheat", "winter jazz": not a date
     if operator == "from" and form == "year" and not re.match(r"\s+on(?:wards?)?\b", after(match)):
@@ -30,11 +32,20 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     field = _date_field(match["published"], known)
     if field is None:
         return Phrase(ignored="no item states a date")
-    when = dates.span(words, now, past=field != "date")
-    return Phrase((dated(field, DATE_OPERATORS.get(operator, "in"), when),)) if when else None
+    past = field != "date"
+    when = dates.span(words, now, past=past)
+    if when is None:
+        return None
+    if form == "feast" and operator == "at":
+        operator = "over"
+    first = dated(field, DATE_OPERATORS.get(operator, "in"), when)
+    more = match["more"] if "more" in match.re.groupindex else None
+    others = [span for text in _JOINED.split(more or "") if text and (span := dates.span(text, now, past=past))]
+    return Phrase((AnyOf((first, *(dated(field, "in", span) for span in others))) if others else first,))
 
 
-_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is also a date without "on"
+_JOINED: Final = re.compile(r"\s*(?:,|,?\s+(?:and|or|&))\s+(?:(?:on|in)\s+)?", re.IGNORECASE)
+_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date without an "on", too
 
 
 def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -57,6 +68,13 @@ def open_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     return Phrase((AnyOf(tuple(Is(OPEN_ON, (day,)) for day in days)),), keep="open")
 
 
+def closed_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """ "Closed on Mondays", of places that state their hours."""
+    if OPEN_ON not in known.words:
+        return None
+    return Phrase((Not(Is(OPEN_ON, (match["day"].casefold(),))), HAS_HOURS))
+
+
 def starting(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "That start in March" is about the first day, "in March" about any."""
     field = next(item for verb, item in _DATED_BY.items() if match["verb"].casefold().startswith(verb))
@@ -76,19 +94,19 @@ def at_hours(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     """ "Evening events", "on Friday evenings", "in the morning": by the hour of their start."""
     if START_HOUR not in known.numbers:
         return None
-    first, last = _HOURS[(match["part"] or match["alone"] or match["today"]).casefold().rstrip("s")]
+    first, last = HOURS[(match["part"] or match["alone"] or match["today"]).casefold().rstrip("s")]
     keep = "today" if match["today"] else match["things"] or ""
     return Phrase((Range(START_HOUR, first, last, with_high=False),), keep=keep)
 
 
-# Parts of the day, from one hour to another.
-_HOURS: Final = {"morning": (5.0, 12.0), "afternoon": (12.0, 17.0), "evening": (17.0, 24.0), "night": (18.0, 24.0)}
+# Parts of the day, from one hour up to another.
+HOURS: Final = {"morning": (5.0, 12.0), "afternoon": (12.0, 17.0), "evening": (17.0, 24.0), "night": (18.0, 24.0)}
 
 
 def nth_event(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "The next event", "the last concert in May": ordered by date."""
-    thing = " ".join(match["things"].casefold().split())
-    if "startdate" not in known.dates or "Event" not in ancestors(TYPE_WORDS.get(thing, "")):
+    """ "The next event", "the last concert in May": in the order of their days."""
+    thing = match["things"].casefold().split()[-1]
+    if "startdate" not in known.dates or not (thing == "tour" or "Event" in ancestors(TYPE_WORDS.get(thing, ""))):
         return None
     ahead = (During("startdate", now.timestamp(), None),)
     return Phrase(ahead, order=("date", match["nth"].casefold() != "last"), keep=match["things"])
@@ -140,6 +158,21 @@ OPEN_AT_PATTERN: Final = (
 )
 _PART_MINUTES: Final = {"morning": 9 * 60, "afternoon": 14 * 60, "evening": 19 * 60, "night": 22 * 60}
 _VAGUE_MINUTES: Final = {"late": 22 * 60, "early": 7 * 60}
+# "Starts at 7 pm", "begins before noon".
+START_AT_PATTERN: Final = rf"\b(?:start|begin)(?:s|ing)?\s+(?P<relation>at|after|past|before|by|from|around)\s+{_CLOCK}"
+
+
+def starts_at(match: re.Match[str]) -> Range | None:
+    """The condition that a match of ``START_AT_PATTERN`` states; None if it is not a time of day."""
+    minute = _minute(match, until=())
+    if minute is None:
+        return None
+    hour, relation = minute / 60, match["relation"].casefold()
+    if relation in ("before", "by"):
+        return Range(START_HOUR, None, hour, with_high=relation == "by")
+    if relation in ("after", "past", "from"):
+        return Range(START_HOUR, hour, None, with_low=relation == "from")
+    return Range(START_HOUR, hour, hour)
 
 
 def open_at(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -167,7 +200,7 @@ def open_then(match: re.Match[str], now: datetime) -> AnyOf | None:
     return AnyOf((Is(OPEN_AT, tuple(slot(day, minute) for day in days)),))
 
 
-def _minute(match: re.Match[str]) -> int | None:
+def _minute(match: re.Match[str], until: tuple[str, ...] = ("until", "till", "before", "by")) -> int | None:
     """The minute of the day: just before it, for "until 10 pm" and "before 8 am"."""
     word = match["clock"].casefold()
     named = {"noon": 12 * 60, "midday": 12 * 60, "midnight": 24 * 60}.get(word)
@@ -178,7 +211,7 @@ def _minute(match: re.Match[str]) -> int | None:
         if hour > 24 or int(match["minute"] or 0) > 59:
             return None
         minute = 60 * _on_24_hours(hour, match) + int(match["minute"] or 0)
-    is_before = (match["relation"] or "").casefold() in ("until", "till", "before", "by")
+    is_before = (match["relation"] or "").casefold() in until
     return minute - 30 if is_before and minute >= 30 else minute
 
 

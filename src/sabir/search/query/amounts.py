@@ -1,0 +1,102 @@
+"""Rules for numbers: prices, times, ratings, nutrients, what is counted, and what costs nothing. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from sabir.search.engine.base import Fields
+
+from .comparisons import from_comparison
+from .conditions import Condition, Not, Range
+from .phrase import Phrase, after
+from .structured import numeric
+from .vocabulary import COUNTED, MEASURES, NUTRIENTS
+
+
+def measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None:
+        return None
+    if given.bare:
+        # "a 30-minute dinner", "for $20" set a limit; "a 2 kg bag" only says what it is.
+        spoken = match.group().casefold()
+        if not (given.unit == "min" or (given.unit == "money" and spoken.startswith(("for ", "with ", "costing ")))):
+            return None
+        given = msgspec.structs.replace(given, low=None)
+    if not given.unit:
+        # Numbers of nothing are prices, if nothing that could be counted follows.
+        if match["link"] or not re.match(
+            r"\s*(?:$|[,.;!?]|(?:and|or|but|near|in|with|without|for|please)\b)", after(match)
+        ):
+            return None
+        given = msgspec.structs.replace(given, unit="money")
+    field = next((item for item in MEASURES.get(given.unit, ()) if item in known.numbers), None)
+    if field is None:
+        return Phrase(ignored=f"no item states {_OF_UNIT.get(given.unit, 'such a number')}")
+    return Phrase((numeric(field, given),))
+
+
+_OF_UNIT: Final = {"money": "a price", "min": "a time", "star": "a rating", "kcal": "calories", "g": "a weight"}
+
+
+def rated(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit not in ("", "star"):
+        return None
+    if given.bare:
+        given = msgspec.structs.replace(given, high=None)
+    return _known(Range("stars", given.low, given.high, given.with_low, given.with_high), known, "a rating")
+
+
+def nutrient(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit not in ("", "g"):
+        return None
+    if given.bare:
+        given = msgspec.structs.replace(given, high=None)
+    field = NUTRIENTS[" ".join(match["nutrient"].casefold().split())]
+    return _known(numeric(field, given), known, match["nutrient"])
+
+
+def counted(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit:
+        return None
+    return _known(numeric(COUNTED[match["counted"].casefold()], given), known, match["counted"])
+
+
+def paid(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit not in ("", "money") or "basesalary" not in known.numbers:
+        return None
+    return Phrase((Range("basesalary", given.low, given.high, given.with_low, given.with_high),))
+
+
+def serves(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    given = from_comparison(match)
+    if given is None or given.unit not in ("", "person", "serving"):
+        return None
+    if given.bare:
+        given = msgspec.structs.replace(given, high=None)
+    field = next((item for item in MEASURES["person"] if item in known.numbers), "recipeyield")
+    return _known(numeric(field, given), known, "how many it serves")
+
+
+def _known(condition: Range, known: Fields, what: str) -> Phrase:
+    if condition.field not in known.numbers:
+        return Phrase(ignored=f"no item states {what}")
+    return Phrase((condition,))
+
+
+def free(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    if "price" not in known.numbers:
+        return Phrase(ignored="no item states a price")
+    return Phrase(FREE)
+
+
+# Nothing to pay, whoever comes: not only for children.
+FREE: Final[tuple[Condition, ...]] = (Range("price", 0.0, 0.0), Not(Range("price", 0.0, None, with_low=False)))

@@ -1,0 +1,93 @@
+"""What a question does not want: one reader for all ways to say so. Pure.
+
+A negator ("not", "aren't", "other than", "lacking") opens a scope. If rules read the whole scope as conditions ("in
+December", "open on Mondays", "over $20"), the opposite of those holds; else the scope names things to leave out, which
+is for the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sabir.search.items.attributes import OPEN_ON
+
+from .aspects import COLOURS
+from .conditions import AnyOf, Condition, During, Is, Not, Range
+from .dates import WEEKDAYS
+
+_NT: Final = r"(?:n['’]?t|\s+not|\s+never)"
+_PRONOUN: Final = r"(?:that\s+|which\s+|who\s+|where\s+(?:they|it|there)\s+)?"
+_ARE: Final = r"(?:is|are|was|were)"
+_DO: Final = r"(?:do|does|did|ca|can|could|would|wo|should)"
+_VERB: Final = (
+    r"(?:contain|have|include|use|serve|sell|offer|allow|need|require|involve|feature|want|like|eat|drink|tolerate|stand"
+    r"|get|show(?:\s+me)?|give(?:\s+me)?|digest|come\s+with|be)"
+)
+_IDLY: Final = r"(?!\s+(?:care|mind|know|matter|worry|think|understand|see|find)\b)"  # "I don't mind"
+_MADE: Final = r"(?:made\s+(?:out\s+)?(?:of|from|with)|by|for|with|about|from|of)"
+# A negator. Numbers have their own ("no more than", "not over"), and "not far from" is near.
+NEGATOR: Final = (
+    r"\b(?!(?:not?|never)\s+(?:more|less|fewer|longer|later|earlier|higher|lower|over|under|above|below|exceeding|far|only|just|matter)\b)"
+    r"(?:"
+    rf"{_PRONOUN}{_ARE}{_NT}(?:\s+{_MADE})?"
+    rf"|(?:(?:because|as|if|since)\s+)?(?:someone\s+who\s+|people\s+who\s+|i\s+|we\s+|he\s+|she\s+|they\s+|{_PRONOUN})?{_DO}{_NT}{_IDLY}(?:\s+{_VERB}\b)?"
+    rf"|cannot\s+{_VERB}|{_PRONOUN}(?:ha(?:s|ve)|contain(?:s|ing)?|with|using|including|includes?|uses?)\s+(?:no|neither|zero)"
+    rf"|(?:that\s+)?(?:never|without)(?:\s+(?:using|containing|having|any\s+use\s+of|{_VERB}s?))?|with\s+neither|neither|nothing\s+with"
+    r"|(?:in\s+)?(?:any(?:thing)?|every(?:thing)?|all)(?:\s+[a-z]+)?\s+(?:but|except(?:\s+for)?|other\s+than|apart\s+from|besides)"
+    r"|(?:that\s+)?(?:leav(?:e|es|ing)\s+out|omit(?:s|ting)?|exclud(?:e|es|ing)|lack(?:s|ing)?|avoid(?:s|ing)?|skip(?:s|ping)?)"
+    r"|except(?:\s+for)?|apart\s+from|aside\s+from|other\s+than|rather\s+than|instead\s+of|minus|hold\s+the|but\s+nothing\s+with"
+    r"|free\s+(?:of|from)|(?:i['’]?m\s+|i\s+am\s+)?(?:allergic|intolerant)\s+to|i\s+(?:hate|dislike)|outside(?:\s+of)?"
+    r"|nothing(?!\s+but\b)|but\s+no(?:t|ne)?|(?<!why\s)(?<!or\s)not|no"
+    r")[\s-]+"
+)
+# Words that say nothing of what is not wanted.
+_OF_WHAT: Final = (*COLOURS, "oils?", "watercolou?r", "pencil", "ink", "wood", "glass", "wool", "bronze", "leather",
+                   "metal", "plastic", "cotton", "steel")  # fmt: skip
+FILLER: Final = (
+    r"(?:(?:any|added|too|much|the|an?|be|being|taking|costing|really|actually|necessarily|held|made\s+(?:of|from|with)"
+    r"|ones?\s+(?=(?:in|from|by|for|with))|(?:for|by|with|about)(?=\s)"
+    rf"|(?:in|of)(?=\s+(?:{'|'.join(_OF_WHAT)})\b))\s+)*"
+)
+# What ends the scope of a negator.
+_END: Final = re.compile(
+    r"\s*(?:[.;!?]|,(?!\s*(?:and|or|nor)\b)|\s(?:but|that|which|who|because|please|instead|and\s+(?:under|over|with|in|on|not|no|that))\b"
+    r"|(?<=\w)\s+(?:under|below|over|above|near|within|before|after|with|for|between|cheaper|less|up\s+to|ones?)\b)",
+    re.IGNORECASE,
+)
+HAS_HOURS: Final = AnyOf(tuple(Is(OPEN_ON, (day,)) for day in WEEKDAYS))
+GONE: Final = ("out of stock", "discontinued", "back order")
+THERE: Final = ("in stock", "limited availability")
+
+
+def scope_of(text: str) -> str:
+    """The part of a text that a negator before it is about."""
+    end = _END.search(text, 1)
+    return text[: end.start()] if end else text
+
+
+def opposite(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """What holds of a thing that states such things, where not all of these conditions hold."""
+    turned = [_turned(condition) for condition in conditions if condition != HAS_HOURS]
+    if len(turned) > 1:
+        return (AnyOf(tuple(item for items in turned for item in items[:1])),)
+    return turned[0]
+
+
+def _turned(condition: Condition) -> tuple[Condition, ...]:
+    match condition:
+        case Not(inner):
+            return (inner,)
+        case Range(field, low, high, with_low, with_high, currencies):
+            below = Range(field, None, low, True, not with_low, currencies) if low is not None else None
+            above = Range(field, high, None, not with_high, True, currencies) if high is not None else None
+            sides = tuple(side for side in (below, above) if side is not None)
+            return (sides[0] if len(sides) == 1 else AnyOf(sides),)
+        case During(field) | AnyOf((During(field), *_)):
+            return (Not(condition), During(field))  # on another day, and not on none
+        case Is("availability", values):
+            return (Is("availability", GONE if "in stock" in values else THERE),)
+        case Is("acceptsreservations", values):
+            return (Is("acceptsreservations", ("false", "no") if "true" in values else ("true", "yes")),)
+        case _:
+            return (Not(condition),)
