@@ -331,8 +331,8 @@ def _who_meta(value: object, lenient: bool) -> WhoMeta:
     given = dict(an_object({} if value is None else value, "$.meta"))
     given["version"] = _version(given)
     meta = read(WhoMeta, given, "$.meta", lenient=lenient)
-    if meta.max_results is not None and not 1 <= meta.max_results <= MAX_RESULTS:
-        raise BadMessage(PROTOCOL, "$.meta.max_results", f"a number from 1 to {MAX_RESULTS}")
+    if meta.max_results is not None and meta.max_results < 1:  # gateways ask each other for more than MAX_RESULTS
+        raise BadMessage(PROTOCOL, "$.meta.max_results", "a number of at least 1")
     return meta
 
 
