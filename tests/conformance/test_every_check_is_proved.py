@@ -41,7 +41,17 @@ def test_the_faults_are_over_every_binding_and_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "verdict"), [("http://192.0.2.1/nlip", "failed"), ("https://192.0.2.1/nlip", "passed")]
+    ("url", "verdict"),
+    [
+        ("http://192.0.2.1/nlip", "failed"),
+        ("http://localhost/nlip", "skipped"),
+        ("http://127.0.0.1/nlip", "skipped"),
+        ("http://[::1]/nlip", "skipped"),
+        ("https://192.0.2.1/nlip", "passed"),
+        ("https://localhost/nlip", "passed"),
+        ("https://127.0.0.1/nlip", "passed"),
+        ("https://[::1]/nlip", "passed"),
+    ],
 )
 async def test_plain_http_over_the_network_is_a_failure(url: str, verdict: str) -> None:
     """CORE-7.1 looks at the address only; nothing is sent."""

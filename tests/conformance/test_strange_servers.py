@@ -15,6 +15,7 @@ from sabir.agents.echo import echo
 from sabir.conformance import http_target
 from sabir.conformance.base import Check, Wire, run_checks
 from sabir.conformance.http_target import HttpTarget
+from sabir.conformance.report import as_table
 from sabir.conformance.suites import Options, check_nlip
 from sabir.errors import ConfigError
 from sabir.guard.build import GuardSettings
@@ -185,3 +186,18 @@ async def test_a_server_that_asks_for_a_day_is_not_waited_for(later: str) -> Non
         report = await check_nlip(url, Options(only=("http",)))
     assert {outcome.verdict for outcome in report.outcomes} <= {"declined", "skipped"}
     assert "come back in" in report.outcomes[0].reason
+
+
+async def test_many_checks_skipped_for_one_reason_are_one_line() -> None:
+    answer = fixed(b'{"format":"text","subformat":"english","content":"x"}', "content-type: application/json")
+    async with serving_bytes(answer) as url:
+        report = await check_nlip(url, Options(only=("websocket",), seconds=5))
+    reason = "nothing answers at /nlip/ws"
+    skipped = sum(outcome.reason == reason for outcome in report.outcomes)
+    assert skipped > 50
+    short = as_table(report).splitlines()
+    assert [line for line in short if line.endswith(reason)] == [f"  skipped   {skipped} checks: {reason}"]
+    failed = [outcome for outcome in report.outcomes if outcome.verdict == "failed"]
+    assert failed and all(any(outcome.id in line for line in short) for outcome in failed)
+    every = as_table(report, verbose=True)
+    assert all(outcome.title in every for outcome in report.outcomes)

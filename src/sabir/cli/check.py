@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level", choices=LEVELS, default="should", help="the level that decides the exit code (default should)"
     )
-    parser.add_argument("--verbose", action="store_true", help="also show what passed")
+    parser.add_argument("--verbose", action="store_true", help="show every check, also what passed")
     parser.add_argument("--evidence", action="store_true", help="show the bytes of what failed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, bytes included")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit report for CI")

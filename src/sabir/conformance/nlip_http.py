@@ -136,7 +136,7 @@ async def _explained(target: HttpTarget) -> None:
 @check("CORE-7.1", "ECMA-430 7.1", "must", "the connection is encrypted")
 async def _encrypted(target: HttpTarget) -> None:
     parts = urlsplit(target.url)
-    if (parts.scheme != "https" and is_loopback(parts.hostname or "")) or parts.hostname == "localhost":
+    if parts.scheme != "https" and (parts.hostname == "localhost" or is_loopback(parts.hostname or "")):
         raise Skipped("a prototype on this machine need not be")
     demand(parts.scheme == "https", "it is reached by plain HTTP over the network")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -11,6 +12,7 @@ import msgspec
 from .base import LEVELS, CheckOutcome, CheckReport
 
 MARKS: Final = {"passed": "ok", "failed": "FAILED", "declined": "declined", "skipped": "skipped"}
+FEW: Final = 5  # checks skipped for the same reason that are still listed one by one
 
 
 def as_table(report: CheckReport, *, verbose: bool = False) -> str:
@@ -25,9 +27,7 @@ def as_table(report: CheckReport, *, verbose: bool = False) -> str:
     for binding in dict.fromkeys(outcome.binding for outcome in report.outcomes):
         of_binding = [outcome for outcome in report.outcomes if outcome.binding == binding]
         lines.append(f"{binding}: {_numbers(of_binding)}")
-        for outcome in of_binding:
-            if verbose or outcome.verdict != "passed":
-                lines.append(_line(outcome))
+        lines += map(_line, of_binding) if verbose else _not_passed(of_binding)
         lines.append("")
     lines += report.notes
     for level in LEVELS:
@@ -40,6 +40,19 @@ def as_table(report: CheckReport, *, verbose: bool = False) -> str:
 def _numbers(outcomes: list[CheckOutcome]) -> str:
     counts = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in MARKS}
     return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number) or "nothing to check"
+
+
+def _not_passed(outcomes: list[CheckOutcome]) -> Iterator[str]:
+    """What did not pass; many checks that were skipped for one reason are one line."""
+    skips = Counter(outcome.reason for outcome in outcomes if outcome.verdict == "skipped")
+    told: set[str] = set()
+    for outcome in outcomes:
+        if outcome.verdict == "skipped" and skips[outcome.reason] > FEW:
+            if outcome.reason not in told:
+                yield f"  skipped   {skips[outcome.reason]} checks: {outcome.reason}"
+            told.add(outcome.reason)
+        elif outcome.verdict != "passed":
+            yield _line(outcome)
 
 
 def _line(outcome: CheckOutcome) -> str:
