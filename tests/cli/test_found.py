@@ -16,6 +16,9 @@ FOUND = [
      "offers": {"@type": "Offer", "price": 12, "priceCurrency": "USD"}},
     {"@type": "Recipe", "@id": "https://shop.example/soup", "url": "https://shop.example/soup",
      "name": "Soup", "description": "Hot.", "score": 61.5},
+    {"@type": "Recipe", "@id": "https://shop.example/bread", "url": "https://shop.example/bread",
+     "name": "Bread", "description": "Warm.", "score": 50.0,
+     "estimatedCost": {"@type": "MonetaryAmount", "value": 9, "currency": "USD"}},
 ]  # fmt: skip
 
 
@@ -28,16 +31,17 @@ def test_nlweb_results_are_printed_in_a_line_each(everywhere: ServeEverywhere, s
     url = everywhere(shop).of("nlweb", "shop")
     for more in ([], ["--stream"]):
         said = sabir("ask", url, "sweets", "--new", *more)
-        first, second = said.out.strip().splitlines()
+        first, second, third = said.out.strip().splitlines()
         assert first.startswith("1. Smoked Caramels: Sixteen soft caramels, cooked in a copper pan. Sixteen soft")
         assert first.endswith(" … (https://shop.example/caramels, 12 USD)")
         assert len(first) < 220
         assert second == "2. Soup: Hot. (https://shop.example/soup, score 61.5)"
+        assert third == "3. Bread: Warm. (https://shop.example/bread, 9 USD)"
 
 
 def test_json_is_as_it_came(everywhere: ServeEverywhere, sabir: Sabir) -> None:
     said = sabir("ask", everywhere(shop).of("nlweb", "shop"), "sweets", "--json")
-    assert json.loads(said.out)["content"] == "1. Smoked Caramels\n2. Soup"
+    assert json.loads(said.out)["content"] == "1. Smoked Caramels\n2. Soup\n3. Bread"
 
 
 def test_what_the_text_already_says_is_not_repeated() -> None:

@@ -128,6 +128,9 @@ def _price(found: dict[str, Any]) -> str:
         for key, before in (("price", ""), ("lowPrice", "from ")):
             if isinstance(offer.get(key), str | int | float) and offer[key] != "":
                 return f"{before}{offer[key]} {offer.get('priceCurrency') or ''}".rstrip()
+    cost = found.get("estimatedCost")
+    if isinstance(cost, dict) and isinstance(cost.get("value"), str | int | float) and cost["value"] != "":
+        return f"{cost['value']} {cost.get('currency') or ''}".rstrip()
     return ""
 
 
