@@ -330,6 +330,8 @@ class Turn(msgspec.Struct, eq=False):
     async def stream(self, to: str | Callee, message: Message | str, *, history: bool = False) -> AsyncIterator[Event]:
         """Like ``call``, with every event as it arrives."""
         agent = self.siblings.find(to) if isinstance(to, str) else to
+        if not hasattr(agent, "card"):
+            raise TypeError(f"{getattr(agent, 'name', agent)!r} is not an agent; call a function of your own directly")
         said = Message.text(message) if isinstance(message, str) else message
         with self.timeline.span("agent", agent.card.name) as hop:
             async for event in agent(self.sub(said, agent, history=history)):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 import pytest
 
 from conftest import Serve
-from sabir import Gateway, Message, Question, Turn, agent
+from sabir import Gateway, Message, Question, Turn, agent, tool
 from sabir.errors import BadInput, NotFound, TurnFailed
 from sabir.events import Delta, Event, Fault, Reply
 from sabir.message import json_part
@@ -88,6 +88,18 @@ async def test_any_agent_can_be_called_outside_a_gateway_and_none_by_name() -> N
         await turn.call(weather, "Oslo")
     with pytest.raises(NotFound, match="outside a gateway"):
         await turn.call("weather", "Oslo")
+
+
+@tool
+def price(item: str) -> str:
+    """Returns a price."""
+    return f"{item}: 3 EUR"
+
+
+@pytest.mark.parametrize("other", [price, len])
+async def test_what_is_not_an_agent_cannot_be_called(other: Any) -> None:
+    with pytest.raises(TypeError, match="is not an agent; call a function of your own directly"):
+        await Turn(Message.text("x")).call(other, "tea")
 
 
 async def test_a_fault_of_the_called_agent_is_raised() -> None:
