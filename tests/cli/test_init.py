@@ -26,6 +26,16 @@ def test_what_it_makes_is_a_valid_configuration(tmp_path: Path, kind: str, capsy
     assert "already exists" in capsys.readouterr().err
 
 
+def test_the_state_with_its_secret_is_kept_out_of_git(tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.mkdir()
+    (old / ".gitignore").write_text("mine\n")
+    for folder in (new, old):
+        assert main(["init", str(folder), "--name", "bot", "--kind", "function", "--port", "9000"]) == 0
+    assert ".sabir/" in (new / ".gitignore").read_text().splitlines()
+    assert (old / ".gitignore").read_text() == "mine\n"
+
+
 def test_a_function_is_served_and_its_test_passes(tmp_path: Path) -> None:
     assert main(["init", str(tmp_path), "--name", "bot", "--kind", "function", "--port", "9000"]) == 0
     agents = load_app(str(tmp_path / "app.py"))
@@ -49,4 +59,4 @@ def test_without_a_command_it_says_what_to_do_next(capsys: pytest.CaptureFixture
 def test_what_was_made_is_printed_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", str(tmp_path / "new"), "--name", "a", "--kind", "site", "--port", "1", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
-    assert [Path(name).name for name in made["files"]] == ["sabir.yaml", "items.jsonl"]
+    assert [Path(name).name for name in made["files"]] == ["sabir.yaml", "items.jsonl", ".gitignore"]

@@ -165,3 +165,5 @@ def test_a_refusal_has_its_exit_code_and_no_output(sabir: Sabir, serve: Any, hom
     said = sabir("ask", f"{url}/nlip/nobody", "hi", "--json")
     assert (said.code, said.out) == (REFUSED, "")
     assert error_of(said.err)["hint"] == "`sabir agents URL` lists the agents at an address"
+    said = sabir("ask", f"{url}/nlip/ws", "hi", "--json")
+    assert error_of(said.err)["hint"] == "Is it a WebSocket? Its address starts with ws:// or wss://"

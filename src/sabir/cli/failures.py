@@ -68,6 +68,8 @@ def hint_of(exc: SabirError) -> str:
     if isinstance(exc, PeerUnreadable):
         return "Is it another protocol? --protocol says which one to use"
     if isinstance(exc, PeerRefused) and exc.status == _NOT_FOUND:
+        if urlsplit(exc.peer).path.rstrip("/").endswith("/ws"):
+            return "Is it a WebSocket? Its address starts with ws:// or wss://"
         return "`sabir agents URL` lists the agents at an address"
     if isinstance(exc, PeerRefused):
         # Imported late: it needs the protocols, and most failures do not.

@@ -88,6 +88,8 @@ SITE_ITEMS: Final[tuple[Mapping[str, str], ...]] = (
     {"name": "Pea Soup", "description": "Yellow peas and mustard.", "totalTime": "PT1H", "recipeCategory": "Soup"},
 )
 
+STATE_IGNORED = "# The state of the gateway, with the secret that seals its tokens.\n.sabir/\n"
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -111,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     if taken:
         raise ConfigError(f"{folder / taken[0]} already exists; choose another folder: sabir init FOLDER")
     folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / ".gitignore").exists():
+        files[".gitignore"] = STATE_IGNORED
     for path, text in files.items():
         (folder / path).write_text(text, encoding="utf-8")
     if arguments.json:
