@@ -199,7 +199,7 @@ async def test_without_the_log_in_of_the_bus_nobody_is_on_it(tmp_path: Path) -> 
             bus = open_bus(server.url.replace("nats://", f"nats://{who}"))
             with pytest.raises(ConfigError) as refused:
                 await bus.open()
-            assert "log-in" in str(refused.value) and "wrong" not in str(refused.value)
+            assert "login" in str(refused.value) and "wrong" not in str(refused.value)
         bus = open_bus(server.url.replace("nats://", "nats://sabir:PLANTED-LOG-IN@"))
         await bus.open()
         assert "PLANTED" not in repr(bus)

@@ -236,7 +236,7 @@ async def test_our_peer_is_rung_up_instead_of_polling(serve, home: Path, bench: 
         if far_agent == "slow":
             assert peer.hooks is not None
             async with asyncio.timeout(20):
-                while peer.hooks.heard == 0:  # the notification of the piece that it says before the gate
+                while peer.hooks.received == 0:  # the notification of the piece that it says before the gate
                     await asyncio.sleep(0.01)
             bench.gate.open()
         answer = (await asking).json()
