@@ -219,7 +219,14 @@ In the tables, tests are below `tests/` and code is below `src/sabir/`. Most of 
 vectors (`tests/vectors`), which run over every binding, and by faulty servers that `sabir check` must detect
 (`tests/conformance/reference`).
 
-`must`, `should` and `may` are the levels of the source; `info` and `report` come from informative texts.
+`must`, `should` and `may` are the levels of the source; `info` and `report` come from informative texts. `ours` marks a
+check that goes beyond the source ([levels](check.md)).
+"""
+ARRANGEMENT_HEAD = """\
+## How the code is arranged
+
+Decisions about the code itself, and their reasons. A *durable* turn is recorded in the store before it is answered. A
+*stateless* turn belongs to an agent without memory, and its answer does not wait for the store.
 """
 DECISIONS_HEAD = """\
 # Decisions
@@ -261,7 +268,7 @@ def _decisions(root: Path, found: list[Group], places: Mapping[str, Uses]) -> st
         ]
         pieces.append("\n".join([head, *lines]) + "\n")
     pieces += _not_shown(found, places)
-    pieces.append("## How the code is arranged\n\nDecisions about the code itself, and their reasons.\n")
+    pieces.append(ARRANGEMENT_HEAD)
     for entry in arrangement(root):
         where = ", ".join(f"`{path}`" for path in entry["where"])
         pieces.append(f"**{entry['title']}** {entry['why']} ({where})\n")

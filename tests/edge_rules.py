@@ -118,8 +118,8 @@ types are reported by the HTTP status.
 
 ## Without HTTP
 
-The rules that make sense without HTTP hold there, too (`tests/http/test_edge_elsewhere.py`). The codes are those of the
-NLIP error message, of the WebSocket close frame, of gRPC, or the reason of an ACL message.
+The rules that make sense over WebSocket, AMQP and gRPC hold there, too (`tests/http/test_edge_elsewhere.py`). The codes
+are those of the NLIP error message, of the WebSocket close frame, of gRPC, or the reason of an ACL message.
 """
 
 SERVER_TEXT = """

@@ -45,7 +45,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "audit": "Verify the audit log, or export it.",
     "config": "Check a configuration and print the effective settings, without secrets.",
     "store": "Migrate, copy, back up or restore a store.",
-    "bus": "Count the letters (messages between agents) that wait; list, replay or delete dead letters.",
+    "bus": "Count the batches of letters (messages between agents) that wait; list, replay or delete dead letters.",
     "send": "Send an ACL message to an agent; the message is JSON and may have comments.",
     "inbox": "Show the ACL inbox of an agent, or the messages and state of a conversation.",
     "ide": "Ask a coding agent about part of a file, as an editor plugin does; prints suggestions as diffs.",

@@ -223,7 +223,7 @@ async def summary(target: AclTarget) -> None:
     demand(named, "actions is not a list of objects with a name")
 
 
-@check("ACL-C10", "Whispering Wind", "must", "QUERY_CAPABILITIES specific has match_result beside status")
+@check("ACL-C10", "draft 9 (Whispering Wind)", "must", "QUERY_CAPABILITIES specific has match_result beside status")
 async def specific(target: AclTarget) -> None:
     query = {"query_type": "specific", "query_parameters": {"capabilities": ["no such thing"], "match_type": "any"}}
     reply = await target.reply("QUERY_CAPABILITIES", payload=query)
@@ -291,7 +291,7 @@ async def unknown_agent(target: AclTarget) -> None:
     answer.refusal("FAILURE", "not_registered")
 
 
-@check("ACL-C19", "A-2", "ours", "Another version is rejected, and the known ones are named")
+@check("ACL-C19", "draft 3", "ours", "Another version is rejected, and the known ones are named")
 async def other_version(target: AclTarget) -> None:
     refused = (await target.post(target.message(mcp_version="9.9.9"))).refusal("NOT_UNDERSTOOD", "unsupported_value")
     demand("0.1.0" in str(refused.payload.get("reason_text")), "the known version is not named")
@@ -316,7 +316,7 @@ async def foreign_inbox(target: AclTarget) -> None:
     demand(answer.status in (403, 404), f"expected HTTP 403 or 404, got {answer.status}")
 
 
-@check("ACL-C23", "acl.md 3", "ours", "Last-Event-ID acknowledges what came before")
+@check("ACL-C23", "A-10", "ours", "Last-Event-ID acknowledges what came before")
 async def resumed(target: AclTarget) -> None:
     for _ in range(2):
         await target.post(target.message("QUERY_CAPABILITIES", payload={"query_type": "summary"}))

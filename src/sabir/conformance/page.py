@@ -24,19 +24,22 @@ MCP and A2A have official suites ([MCP](mcp.md#conformance), [A2A](a2a.md#the-of
 
 | level | source |
 |---|---|
-| `must` | a *must* or *shall* of the standard |
+| `must` | a *must* or *shall* of the standard; for ACL, also what agents need to understand each other |
 | `should` | a *should* of the standard |
-| `ours` | a [decision](decisions.md) of this project; it counts only with `--level ours` |
+| `ours` | a decision of this project, or our reading of a clause; it counts only with `--level ours` |
+
+A clause such as `W-3` or `A-9` is the id of a [decision](decisions.md).
 
 A check ends as **passed**, **failed**, **skipped** (it does not apply to this server, or cannot be seen from outside)
-or **declined** (the server refused by policy: HTTP 401, 403, or 429 for too long). The exit code is 1 if a check of
-the chosen level failed, and 3 if nothing answers at the address.
+or **declined** (the server refused by policy: HTTP 401, 403, or 429 again and again). The exit code is 1 if a check
+of the chosen level failed, and 3 if nothing answers at the address.
 
 First, `sabir check` sends a plain hello. If the agent behind the server fails to answer it, the checks stop and show
 the error, because every check would fail for the same reason. With `--json`, the reason is in `stopped`.
 
 Answers are read leniently, so that one fault fails only one check. Checks whose id ends in `-sent` judge the form of
-the answers; checks whose id ends in `-not` send something that a server should reject.
+the answers, and those that end in `-told` judge their words. Checks whose id ends in `-not` send something that a
+server should reject.
 
 The suite itself is tested with a correct server and about 260 copies of it with one fault each
 (`tests/conformance/reference`). Each fault must be found by the checks of the clause it breaks, and by no others.
