@@ -139,6 +139,7 @@ async def test_following_waits_for_a_gateway_that_is_restarted(served: Served, n
     try:
         assert following.stdout is not None and following.stderr is not None
         async with asyncio.timeout(60):
+            assert b"the stream was lost" in await following.stderr.readline()
             assert b"retrying" in await following.stderr.readline()
             await sabir("send", f"{served.url}/acl", stdin=MESSAGE.replace("NAME", name))
             assert b"TASK_ACCEPT" in await following.stdout.readline()
