@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from sabir.search import Item, Problem
+from sabir.search import Item, LocalIndex, Problem, ingest
 from sabir.search.answers.results import result
 from sabir.search.engine.base import Hit
 from sabir.search.ingest.feeds import listing
@@ -70,6 +71,30 @@ def test_a_link_that_runs_code_is_neither_ingested_nor_handed_on(address: str) -
     old = Item(address, "s", "Lamp", ("Product",), url=address, fields=page)  # of an index from before the rule
     shown = result(Hit(old, 1.0))
     assert address not in repr(shown) and (shown["url"], shown["name"]) == ("", "Lamp")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"@type": "Product", "name": "A", "url": "LINK", "image": ["LINK", "data:image/png;base64,AA"]}\n'
+                    '{"@type": "Product", "name": "B", "offers": {"url": "LINK"}}\n'),
+        ("a.csv", "name,url,image\nA,LINK,data:image/png;base64\nB,LINK,https://x.example/b.png\n"),
+        ("a.xml", "<rss><channel><item><title>A</title><link>LINK</link><guid>1</guid></item><item><title>B</title>"
+                  "<link>LINK</link><guid>2</guid></item><item><title>C</title><link>data:text/html,x</link></item>"
+                  "</channel></rss>"),
+    ],
+)  # fmt: skip
+async def test_the_report_counts_the_links_that_were_dropped(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text.replace("LINK", "javascript:alert(1)"), encoding="utf-8")
+    report = await ingest(LocalIndex(None, None), str(tmp_path / name), site="s")
+    why = "dropped, because following one could run code or show forged content"
+    assert report.items and f"2 javascript: links were {why}" in report.notes
+    assert f"1 data: link was {why}" in report.notes
+
+
+async def test_a_report_without_such_links_says_nothing_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"@type": "Product", "name": "A", "url": "https://x.example/a"}\n')
+    assert (await ingest(LocalIndex(None, None), str(tmp_path / "a.jsonl"), site="s")).notes == ()
 
 
 @pytest.mark.parametrize(

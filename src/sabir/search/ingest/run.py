@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from sabir.errors import ConfigError, NotFound
 from sabir.search.engine.base import Engine
 from sabir.search.items.item import Item, Problem
+from sabir.search.items.links import dropped_links
 
 from .fetch import Fetcher, is_address
 from .kinds import kind, read
@@ -48,18 +49,12 @@ async def ingest(
     walk = Walk(source, site, skips)
     documents = _documents(walk, fetch, base, reach or Reach())
     run = _Run(engine, walk, {item_id: print_ async for item_id, print_ in _before(engine, site)}, progress)
-    async for document, listed in documents:
-        records = read(document, site=site, source=source, mapping=mapping or None, listed=listed)
-        rows, taken = document.body.count(b"\n") if kind(document) in ("lines", "csv") else 0, 0
-        # other requests are answered in between
-        while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):
-            taken += len(some)
-            run.part = min(1.0, taken / rows) if rows else 0.0
-            for item in some:
-                await run.take(item)
-        run.done, run.part = run.done + 1, 0.0
-        run.report_progress()
+    with dropped_links() as dropped:
+        async for document, listed in documents:
+            records = read(document, site=site, source=source, mapping=mapping or None, listed=listed)
+            await run.take_all(records, document.body.count(b"\n") if kind(document) in ("lines", "csv") else 0)
     await run.flush()
+    run.note_dropped(dropped)
     if sync:
         await run.remove_vanished()
     return run.report()
@@ -98,6 +93,23 @@ class _Run:
         self._counts = {"read": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0, "merged": 0}
         self._unknown: dict[str, None] = {}
         self._notes: list[str] = []
+
+    async def take_all(self, records: Iterator[Item | Problem | Columns], rows: int) -> None:
+        """Take the records of a document; ``rows``: how many there are, if that is known, else 0."""
+        taken = 0
+        # other requests are answered in between
+        while some := await asyncio.to_thread(list, islice(records, _AT_ONCE)):
+            taken += len(some)
+            self.part = min(1.0, taken / rows) if rows else 0.0
+            for item in some:
+                await self.take(item)
+        self.done, self.part = self.done + 1, 0.0
+        self.report_progress()
+
+    def note_dropped(self, dropped: Mapping[str, int]) -> None:
+        for scheme, count in dropped.items():
+            links = f"{count} {scheme}: {'link was' if count == 1 else 'links were'}"
+            self._notes.append(f"{links} dropped, because following one could run code or show forged content")
 
     async def take(self, found: Item | Problem | Columns) -> None:
         if isinstance(found, Columns):
