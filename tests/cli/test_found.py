@@ -1,8 +1,10 @@
-"""What a site has found is shown with its name, a line about it, its address, and its price or score."""
+"""What a site has found is shown with its name, a line about it, its address, and its price."""
 
 from __future__ import annotations
 
 import json
+
+import pytest
 
 from cli.conftest import Sabir, ServeEverywhere
 from sabir import Turn, agent
@@ -33,10 +35,10 @@ def test_nlweb_results_are_printed_in_a_line_each(everywhere: ServeEverywhere, s
         said = sabir("ask", url, "sweets", "--new", *more)
         first, second, third = said.out.strip().splitlines()
         assert first.startswith("1. Smoked Caramels: Sixteen soft caramels, cooked in a copper pan. Sixteen soft")
-        assert first.endswith(" … (https://shop.example/caramels, 12 USD)")
+        assert first.endswith(" … (https://shop.example/caramels, $12)")
         assert len(first) < 220
-        assert second == "2. Soup: Hot. (https://shop.example/soup, score 61.5)"
-        assert third == "3. Bread: Warm. (https://shop.example/bread, 9 USD)"
+        assert second == "2. Soup: Hot. (https://shop.example/soup)"
+        assert third == "3. Bread: Warm. (https://shop.example/bread, $9)"
 
 
 def test_json_is_as_it_came(everywhere: ServeEverywhere, sabir: Sabir) -> None:
@@ -51,10 +53,29 @@ def test_what_the_text_already_says_is_not_repeated() -> None:
 
 def test_a_summary_stands_in_front_of_what_was_found() -> None:
     said = readable(Message.of(text_part("Eat soup."), json_part(FOUND[1], label="result")))
-    assert said == "Eat soup.\n1. Soup: Hot. (https://shop.example/soup, score 61.5)"
+    assert said == "Eat soup.\n1. Soup: Hot. (https://shop.example/soup)"
 
 
 def test_what_is_missing_is_left_out() -> None:
     found = [{"name": "Bare"}, {"url": "https://x.example/"}, {"name": "Many", "offers": [{"lowPrice": "3.50"}]}, {}]
     said = readable(Message.of(text_part(""), *(json_part(each, label="result") for each in found)))
     assert said.splitlines()[:3] == ["1. Bare", "2. https://x.example/", "3. Many (from 3.50)"]
+
+
+@pytest.mark.parametrize(
+    ("offer", "shown"),
+    [
+        ({"price": 10, "priceCurrency": "USD"}, "$10"),
+        ({"price": "9.5", "priceCurrency": "eur"}, "€9.50"),
+        ({"price": "1200.00", "priceCurrency": "GBP"}, "£1,200"),
+        ({"price": 12, "priceCurrency": "CHF"}, "12 CHF"),
+        ({"price": 0, "priceCurrency": "USD"}, "free"),
+        ({"lowPrice": 3, "priceCurrency": "USD"}, "from $3"),
+        ({"price": "on request"}, "on request"),
+        ({"price": "1e999"}, "inf"),
+    ],
+)
+def test_prices_are_written_as_people_write_them(offer: dict[str, object], shown: str) -> None:
+    row = {"name": "Tea", "url": "https://x.example/tea", "score": 33.5, "offers": offer}
+    said = readable(Message.of(text_part(""), json_part(row, label="result")))
+    assert said.splitlines()[0] == f"1. Tea (https://x.example/tea, {shown})"

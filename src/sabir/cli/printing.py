@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -105,12 +105,12 @@ def _named(message: Message) -> str:
 
 
 def _line(found: dict[str, Any]) -> str:
-    """A result: its name, a line about it, its address, and its price or score."""
+    """A result: its name, a line about it, its address, and its price."""
     about = " ".join(str(found.get("description") or "").split())
     if len(about) > _LENGTH:
         about = about[:_LENGTH].rsplit(" ", 1)[0] + " …"
     name = str(found.get("name") or "")
-    facts = ", ".join(item for item in (_address(found), _price(found) or _score(found)) if item)
+    facts = ", ".join(item for item in (_address(found), _price(found)) if item)
     words = ": ".join(item for item in (name, about) if item)
     return f"{words} ({facts})" if words and facts else words or facts
 
@@ -127,16 +127,27 @@ def _price(found: dict[str, Any]) -> str:
             continue
         for key, before in (("price", ""), ("lowPrice", "from ")):
             if isinstance(offer.get(key), str | int | float) and offer[key] != "":
-                return f"{before}{offer[key]} {offer.get('priceCurrency') or ''}".rstrip()
+                return f"{before}{_money(offer[key], str(offer.get('priceCurrency') or ''))}"
     cost = found.get("estimatedCost")
     if isinstance(cost, dict) and isinstance(cost.get("value"), str | int | float) and cost["value"] != "":
-        return f"{cost['value']} {cost.get('currency') or ''}".rstrip()
+        return _money(cost["value"], str(cost.get("currency") or ""))
     return ""
 
 
-def _score(found: dict[str, Any]) -> str:
-    score = found.get("score")
-    return f"score {score:g}" if isinstance(score, int | float) and not isinstance(score, bool) else ""
+_SIGNS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+
+
+def _money(price: str | float, currency: str) -> str:
+    """A price as people write it: $10, €9.50, 12 CHF."""
+    try:
+        amount = float(price)
+    except ValueError:  # "on request"
+        return f"{price} {currency}".rstrip()
+    if amount == 0:
+        return "free"
+    written = f"{amount:,.0f}" if amount.is_integer() else f"{amount:,.2f}"
+    sign = _SIGNS.get(currency.upper())
+    return f"{sign}{written}" if sign else f"{written} {currency}".rstrip()
 
 
 def show(direction: str, data: bytes) -> None:
