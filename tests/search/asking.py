@@ -74,10 +74,11 @@ class Answer(msgspec.Struct, frozen=True):
 def questions(site: str) -> list[Judged]:
     """The questions about a site: those in its own file, and those about it in the files about all sites."""
     own = (site,) if (HERE / f"{site}.jsonl").exists() else ()
-    return [judged for name in (*own, *UNSEEN) for judged in _read(name) if judged.site in ("", site)]
+    return [judged for name in (*own, *UNSEEN) for judged in read(name) if judged.site in ("", site)]
 
 
-def _read(name: str) -> list[Judged]:
+def read(name: str) -> list[Judged]:
+    """The questions of one file."""
     lines = (HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [msgspec.structs.replace(msgspec.json.decode(line, type=Judged), file=name) for line in lines]
 
@@ -131,6 +132,14 @@ _YES = re.compile(r"^\W*yes\b|^\W*ja\b|^\W*sí\b|^\W*oui\b|^\W*はい", re.IGNOR
 _NO = re.compile(r"^\W*no\b|^\W*nein\b|^\W*non\b|^\W*いいえ", re.IGNORECASE)
 
 
+def says_yes(text: str) -> bool:
+    return _YES.match(text) is not None
+
+
+def says_no(text: str) -> bool:
+    return _NO.match(text) is not None
+
+
 def verdict(judged: Judged, answer: Answer) -> Verdict:
     """How good an answer is. Partly: what was asked for is shown, but not stated, not first, or not alone."""
     if any(each.casefold() in answer.text.casefold() for each in judged.never):
@@ -168,7 +177,7 @@ def _said(judged: Judged, answer: Answer) -> Iterable[Verdict]:
         else:
             yield "partly"
     if judged.yes is not None:
-        said = bool(_YES.match(answer.text)), bool(_NO.match(answer.text))
+        said = says_yes(answer.text), says_no(answer.text)
         if said == (judged.yes, not judged.yes):
             yield "right"
         else:

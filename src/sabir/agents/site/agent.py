@@ -71,8 +71,8 @@ SOON: Final = 2.0  # seconds; a search that takes longer reports progress
 REST: Final = 30.0  # how long a model that was late is not asked about lists
 MODEL_CALLS: Final = 2  # per question
 _MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
-_SURE: Final = 60.0  # a score from which on a hit is what was asked for
-_WEAK: Final = 40.0  # a score below which the best that rules found may not be what was meant
+_SURE: Final = 60.0  # a hit with this score or more is what was asked for
+_WEAK: Final = 40.0  # below this score, the best that rules found may not be what was meant
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
 
 T = TypeVar("T")
@@ -402,9 +402,12 @@ class _Search(Finding):
         return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
 
     def _is_there(self) -> bool:
-        """Whether something that was asked for by "do you have …?" is plainly there."""
-        is_sure = self.hits[0].score >= _SURE and not self.unmet and not self.note and not self.start
-        return is_sure and not self._statement() and asks_whether_there(self.turn.text)
+        """Whether something that was asked for by "do you have …?" is plainly there: the best result is sure, nothing
+        of the question was left out, and that result has every word of it."""
+        if not self.hits or self.start or self._statement() or not asks_whether_there(self.turn.text):
+            return False
+        is_sure = self.hits[0].score >= _SURE and not self.is_far_off
+        return is_sure and not (self.unmet or self.note or self.parsed.ignored) and self.has_all(self.hits[0])
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:

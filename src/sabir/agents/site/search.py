@@ -29,6 +29,7 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
+from sabir.search.answers.statements import is_unsaid
 from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
 from sabir.search.items.types import TYPE_WORDS, WIDER, is_a
@@ -37,6 +38,7 @@ from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
 from sabir.search.query.glossary import glossary, glossed, heads_of, language_of, same_words
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
     asks_for_anything,
@@ -48,7 +50,7 @@ from sabir.search.query.relaxing import (
     unheld,
 )
 from sabir.search.query.spelling import corrected, doubtful, nearest, strange
-from sabir.search.query.structured import PART_FIELDS
+from sabir.search.query.structured import PART_FIELDS, kinds
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, fold, tokens
 
@@ -57,20 +59,20 @@ from .subject import Subject, subject_of
 from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
-CHANCE: Final = 20.0  # a score below which a hit is chance; see search.Hit
-POOL: Final = 50  # hits that are looked at before the page is cut
-_COMING: Final = 200  # items that are looked through for what comes next
-_FEW: Final = 2  # results of a type; with fewer, its wider type is shown behind them
-_MISSED: Final = 6  # conditions that are tried one by one, where nothing meets them all
-_OF_COLOUR: Final = 0.6  # share of the best score that a thing of the colour that was asked for must have
-_COMPOUND: Final = 9  # letters from which a German word may be made of two
-_COMPOUNDS: Final = 4  # such words of one question that are looked at
-_SLIPS: Final = 4  # words of one question that are looked up as misspelt
-_LOOKED_THROUGH: Final = 20  # hits in which the word that was meant is looked for
+CHANCE: Final = 20.0  # a hit below this score is chance; see search.Hit
+POOL: Final = 50  # hits considered before the page is cut
+_COMING: Final = 200  # items searched for what comes next
+_FEW: Final = 2  # with fewer results of a type than this, those of its wider type follow
+_MISSED: Final = 6  # conditions tried one by one if nothing meets them all
+_OF_COLOUR: Final = 0.6  # share of the best score that a thing in the requested colour must have
+_COMPOUND: Final = 9  # a German word with this many letters may be a compound
+_COMPOUNDS: Final = 4  # compounds of one question that are tried
+_SLIPS: Final = 4  # words of one question that are tried as misspelt
+_LOOKED_THROUGH: Final = 20  # hits whose words may be the one that was meant
 _READ: Final = 2_000  # characters of a text
-_SHORT: Final = 3  # words of a question that carry meaning; of a longer one the tail may matter
-_FAR: Final = 35.0  # a score below which even the best hit only touches the question
-_GOOD: Final = 40.0  # a score from which the best hit says what is meant
+_SHORT: Final = 3  # meaningful words of a short question; in a longer one, the tail may matter
+_FAR: Final = 35.0  # below this score, even the best hit is only remotely related
+_GOOD: Final = 40.0  # from this score, the best hit shows what is meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
 _MET: Final = 80.0  # minimum score of what meets all conditions of a question with nothing else
 _SURE: Final = 60.0  # from this score, something here is about the question
@@ -138,7 +140,7 @@ class Finding:
         self._heed_answer()
 
     def _heed_answer(self) -> None:
-        """Where what fits best is a question of the site's own, its answer is the answer."""
+        """If the best match is one of the site's own questions, its answer is the answer."""
         best = self.pool[0] if self.pool else None
         if self.subject is None and best is not None and "Question" in best.item.types and best.score >= _FAR:
             self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, best.item.description)
@@ -212,7 +214,7 @@ class Finding:
         return corrected(self.question, slips)
 
     async def _words_near(self, word: str) -> list[str]:
-        """The words of the items that a word finds, though none of them has it."""
+        """The words of the items that are found for a word, although none contains it."""
         hits = (await self.engine.search(SearchQuery(word, self.own(), 0, _LOOKED_THROUGH))).hits
         texts = (f"{hit.item.name} {hit.item.description} {hit.item.text[:_READ]}" for hit in hits)
         stated = (label for hit in hits for labels in recalled(hit.item).labels.values() for label in labels)
@@ -307,12 +309,14 @@ class Finding:
             return
         if only_filters(self.parsed):
             return
-        if not self.pool or any(hit.semantic is None for hit in self.pool[:1]):
+        if not self.pool:
             return
-        best = self.pool[0].score
+        best, is_elsewhere = self.pool[0].score, asks_elsewhere(self.question)
+        if self.pool[0].semantic is None and not is_elsewhere:
+            return
         least = _TAIL * best if best >= _GOOD and len(words) <= _SHORT else 0.0
         is_chance = best < _DOUBTFUL and not self._ruled
-        if is_chance or (best < _SURE and asks_elsewhere(self.question)):
+        if is_chance or (best < _SURE and is_elsewhere):
             least = 100.1
         kept = tuple(hit for hit in self.pool if hit.score >= least)
         if len(kept) < len(self.pool):
@@ -325,10 +329,21 @@ class Finding:
         idle = glossary(language).words if language != "en" else frozenset[str]()
         return [word for word in content_words(text) if word not in idle]
 
+    def has_all(self, hit: Hit) -> bool:
+        """Whether an item has every meaningful word of the question that no condition stands for; a number must be in
+        its name."""
+        said = {word for words in self.parsed.said for word in tokens(words)}
+        left = [word for word in self._meant(self.parsed.text) if word not in said and word not in IDLE]
+        named, of = tokens(hit.item.name), recalled(hit.item)
+        return all(word in named if word.isdigit() else holds(Has(kinds(word)), of) for word in left)
+
     async def _find_subject(self, subject: Subject) -> None:
-        """The thing that the question asks about, and similar ones."""
+        """The thing that the question asks about. Where its fact is stated, only what speaks of it follows."""
         self.parsed = Parsed(text=self.question, about=subject.asked.fields)
         await self._search()
+        if subject.statement and not is_unsaid(subject.statement):
+            self._show(tuple(hit for hit in self.pool if hit.score >= _GOOD or _speaks_of(hit, subject.hit)))
+            self.total = len(self.pool)
         self._lead(subject.hit)
 
     def _lead(self, first: Hit) -> None:
@@ -371,7 +386,8 @@ class Finding:
         if not found.hits:  # not even one of the words
             found = await self.engine.search(SearchQuery("", self.where(), 0, self._depth))
         said = {word for words in self.parsed.said for word in tokens(words)}
-        words = " ".join(word for word in self.parsed.text.split() if not said.issuperset(tokens(word)))
+        left = (word.strip(" ?!.,;:") for word in self.parsed.text.split())
+        words = " ".join(word for word in left if not said.issuperset(content_words(word)))
         if found.hits and words:
             self.parsed = self.parsed.without(words, "nothing that meets the rest is about it")
             self._show(found.hits[: self.start + self.limit])
@@ -532,6 +548,13 @@ def _widened(condition: Condition) -> Condition:
     if isinstance(condition, OfType):
         return OfType(tuple(WIDER.get(item, item) for item in condition.types))
     return condition
+
+
+def _speaks_of(hit: Hit, other: Hit) -> bool:
+    """Whether an item has the whole name of another one."""
+    name = " ".join(tokens(other.item.name))
+    texts = (hit.item.name, hit.item.description, hit.item.text[:_READ])
+    return bool(name) and any(f" {name} " in f" {' '.join(tokens(text))} " for text in texts)
 
 
 def _happens(hit: Hit) -> bool:

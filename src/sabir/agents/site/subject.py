@@ -27,7 +27,7 @@ from sabir.search.query.words import STOPWORDS, content_words, spaced
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
 _FEW: Final = 6  # words that may be a name
-# What stands before a name that only says where, or like what: "events at The Ropewalk".
+# Words before a name that only tell where, or like what: "events at The Ropewalk".
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
 # Facts of a single thing; whoever asks for them means one, even without "the".
 _OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
@@ -115,7 +115,7 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
 
 
 async def _named_by_few(question: str, engine: Engine, where: tuple[Condition, ...]) -> tuple[Hit, names.Named] | None:
-    """The same by the few words that do not ask: in a large index, "take bookings" finds much beside the name."""
+    """The same, by the few words that are not part of asking: in a large index, "take bookings" finds too much else."""
     left = [word for word in content_words(question) if word not in _ASKING and word not in IDLE]
     if not 1 <= len(left) <= _FEW:
         return None
@@ -197,7 +197,7 @@ async def _only_of_type(left: list[str], engine: Engine, where: tuple[Condition,
 
 
 def _tells(hit: Hit, word: str) -> bool:
-    """Whether a word that is not in an item's name may still say that it is meant: what it is, or a word of its own."""
+    """Whether a word that is not in an item's name may still refer to it: its type, or a word from its text."""
     return word in TYPE_WORDS or word in IDLE or _mentions(hit, word)
 
 

@@ -56,7 +56,7 @@ def facts(item: Item, parsed: Parsed) -> dict[str, str]:
 
 
 def _leaves_out(condition: Condition) -> bool:
-    """Whether it names things that are not wanted, of which there is nothing to show."""
+    """Whether it names things that are not wanted, so that there is nothing to show."""
     return isinstance(condition, Not) and any(isinstance(one, Has | Is) for one in inner((condition,)))
 
 
@@ -121,7 +121,7 @@ _DATED: Final = re.compile(
     rf"(?:(?P<weekday>{'|'.join(WEEKDAYS)}),\s)?(?P<day>\d{{1,2}})\s(?P<month>{'|'.join(MONTHS)})\s(?P<year>\d{{4}})",
     re.IGNORECASE,
 )
-# Names of months and of days from Monday on, and the form of a date, by language.
+# Names of the months and of the weekdays from Monday, and the format of a date, by language.
 _NAMED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str, str]]] = {
     "de": (("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
             "Dezember"), ("Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"),
@@ -138,7 +138,7 @@ _NAMED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str, str]]] =
 
 
 def in_language(text: str, language: str) -> str:
-    """What is stated, with its dates as this language writes them."""
+    """The statement, with dates as they are written in this language."""
     if language not in _NAMED or not _DATED.search(text):
         return text
     months, weekdays, form, to = _NAMED[language]

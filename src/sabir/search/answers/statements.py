@@ -87,7 +87,7 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
 
 
 def _price_for(item: Item, said: str) -> str:
-    """What an offer costs whose name is in a question: "how much is it for a student?"."""
+    """The price of the offer that a question names: "how much is it for a student?"."""
     words = set(tokens(said))
     offers = item.fields.get("offers")
     rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
@@ -123,7 +123,7 @@ _FIGURE: Final = re.compile(
 )
 
 
-# What a sentence holds that states such a thing, where no field does.
+# What a sentence contains that states such a thing, if no field does.
 _TOLD: Final = {
     "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
     "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
@@ -284,6 +284,11 @@ def described(item: Item) -> str:
 # Yes or no
 
 
+def is_unsaid(statement: str) -> bool:
+    """Whether a statement only says that the item does not say."""
+    return statement.endswith(tuple(_UNSAID.values()))
+
+
 def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -> str:
     """Yes or no and why, or that the item does not say."""
     if (variant := _variant_in_stock(item, asked)) is not None:
@@ -302,7 +307,7 @@ def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -
 
 
 def _variant_in_stock(item: Item, asked: Asked) -> bool | None:
-    """Whether the one variant that a question names is to be had: "is the mug in cream in stock?"."""
+    """Whether the variant that a question names is available: "is the mug in cream in stock?"."""
     if not any(isinstance(one, Is) and one.field == "availability" for one in asked.conditions):
         return None
     offers = item.fields.get("offers")
@@ -377,7 +382,7 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
 
 
 def _suits_diet(condition: Is, item: Item, of: Attributes, known_diets: bool) -> bool | None:
-    """Whether an item suits a diet; that a place or an event does not say so is no denial."""
+    """Whether an item suits a diet; None for a place or an event that does not say so."""
     if holds(condition, of):
         return True
     if any(is_a(kind, above) for kind in item.types for above in ("Event", "Place", "Organization")):
@@ -414,7 +419,7 @@ def denies(item: Item, word: str) -> bool:
 
 
 def _tells(item: Item, values: tuple[str, ...]) -> bool | None:
-    """Whether an item says in words what no field of it states: "Yellow or black, one size."; silence says nothing."""
+    """Whether an item's text says what none of its fields states: "Yellow or black, one size."; or None."""
     words = set(tokens(f"{item.name} {item.description} {item.text}"))
     told = [value for value in values if (keys := tokens(value)) and words.issuperset(keys)]
     if not told or any(denies(item, key) for key in tokens(told[0])):

@@ -139,7 +139,7 @@ def _word_model() -> tuple[int, Any] | None:
 
 @lru_cache(maxsize=10_000)
 def is_word(word: str) -> bool:
-    """Whether a word is one of the thirty thousand that the model has whole, so no slip; true if unknown."""
+    """Whether a word is one of the 30,000 in the model's vocabulary, and so not misspelt; true if that is unknown."""
     loaded = _word_model()
     if loaded is None:
         return True

@@ -140,6 +140,6 @@ def _filled(node: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def _reduced(variants: list[dict[str, JSON]]) -> list[str]:
-    """Whether a variant costs less than it did, as Shopify says it."""
+    """Whether a variant is reduced in price, by Shopify's fields."""
     pairs = [(number(str(each.get("compare_at_price"))), number(str(each.get("price")))) for each in variants]
     return ["on sale"] if any(was is not None and now is not None and was > now for was, now in pairs) else []

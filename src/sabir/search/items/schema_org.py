@@ -214,7 +214,7 @@ def _node(node: dict[str, JSON], place: str) -> Iterator[tuple[dict[str, JSON], 
 
 
 def _on_page(child: dict[str, JSON], page: Mapping[str, JSON]) -> dict[str, JSON]:
-    """A thing of a page that says no address of its own, such as a question of an FAQ, at a place of that page."""
+    """A thing on a page without an address of its own, such as a question of an FAQ: the address is an anchor there."""
     address = next((item for item in (page.get("url"), page.get("@id")) if isinstance(item, str) and item), "")
     if not address or address.startswith("_:") or child.get("@id") or child.get("url"):
         return child

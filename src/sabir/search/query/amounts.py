@@ -28,7 +28,7 @@ def measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
             return None
         given = msgspec.structs.replace(given, low=None)
     if not given.unit:
-        # Numbers of nothing are prices, if nothing that could be counted follows.
+        # A number without a unit is a price, unless something that can be counted follows.
         if match["link"] or not re.match(
             r"\s*(?:$|[,.;!?]|(?:and|or|but|near|in|with|without|for|please)\b)", after(match)
         ):
@@ -98,5 +98,5 @@ def free(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     return Phrase(FREE)
 
 
-# Nothing to pay, whoever comes: not only for children.
+# Free for everyone, not only for children.
 FREE: Final[tuple[Condition, ...]] = (Range("price", 0.0, 0.0), Not(Range("price", 0.0, None, with_low=False)))

@@ -93,7 +93,9 @@ _OPEN: Final = re.compile(
     _LEADS + r"(?:(?:at|until|on|in|for|from|by|of)\s+)?(?:what|whats|which|who|whose|when|where|why|how)\b",
     re.IGNORECASE,
 )
-_IS_LATER: Final = re.compile(r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE)  # as glossed languages order it
+_IS_LATER: Final = re.compile(
+    r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE
+)  # the word order of other languages, once glossed
 # "Do you have ...?", "is there ...?" look for things, unless they name one and say more of it.
 _LOOKS_FOR: Final = re.compile(
     r"^\W*(?:do\s+you\s+(?:have|sell|know|offer|stock)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you"
@@ -115,7 +117,7 @@ _RESERVES: Final = re.compile(
 )
 
 
-# "How many eggs are in it?", "how much butter do I need?": what it is made of states that.
+# "How many eggs are in it?", "how much butter do I need?": the ingredients state that.
 _COUNTED: Final = re.compile(r"\bhow\s+(?:many|much)\s+(?P<thing>[^\W\d_]+)\b", re.IGNORECASE)
 _NOT_COUNTED: Final = frozenset(
     """do does is are it they the a an for to time money people persons person servings serving portions pages page
@@ -137,7 +139,7 @@ class Asked(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
     is_yes_no: bool = False
     around: tuple[Around, ...] = ()
-    about: str = ""  # the words of a question for a fact
+    about: str = ""  # the words of a question that asks for a fact
 
     def __bool__(self) -> bool:
         return bool(self.fields) or self.is_yes_no
@@ -168,7 +170,7 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
     return Asked((), read.conditions, read.words, read.unread, is_read, read.around)
 
 
-# What is told before a question: "We are coming by car, where can we park?".
+# An introduction before a question: "We are coming by car, where can we park?".
 _LED_UP: Final = re.compile(
     r"^(?=[^?]*?\b(?:i|we|my|our|i['’]m|we['’]re|he|she|hello|hi)\b)[^?]{4,160}?(?:\s[-–—]|[.!:;,])\s+(?=(?:is|are|do|does|can|could|how|what|when|where|which|who|will|may)\s)",
     re.IGNORECASE,
@@ -176,15 +178,16 @@ _LED_UP: Final = re.compile(
 
 
 def first_asked(text: str) -> str:
-    """The question, without what is told behind it: "Does it contain peanuts? My son is allergic."."""
+    """The question, without what follows it: "Does it contain peanuts? My son is allergic."."""
     before, mark, behind = text.partition("?")
     text = before + mark if mark and len(before.split()) > 1 and "?" not in behind else text
     return _LED_UP.sub("", text, count=1)
 
 
 _WHETHER_THERE: Final = re.compile(
-    r"^\W*(?:do\s+you\s+(?:have|sell|stock|offer)|have\s+you\s+got|is\s+there|are\s+there|gibt\s+es|gibts|habt\s+ihr|haben\s+sie"
-    r"|hay|ten[eé]is|tienen|avez-vous|y\s+a-t-il|est-ce\s+qu['’]il\s+y\s+a)\b",
+    r"^\W*(?:do\s+you\s+(?:have|sell|stock|offer|carry)|have\s+you\s+got|is\s+there|are\s+there|can\s+(?:i|we)\s+(?:get|buy|find)"
+    r"|gibt\s+es|gibts|habt\s+ihr|haben\s+sie|verkauft\s+ihr|hay|ten[eé]is|tienen|venden|avez-vous|vendez-vous|y\s+a-t-il"
+    r"|est-ce\s+qu['’]il\s+y\s+a)\b",
     re.IGNORECASE,
 )
 
@@ -195,7 +198,7 @@ def asks_whether_there(question: str) -> bool:
 
 
 def _of_named(rest: str, known: Fields, now: datetime) -> Asked:
-    """What is asked of a thing beside its name, where every word of it is understood."""
+    """What is asked about a named thing, if every other word is understood."""
     read = predicates.read(_LOOKS_FOR.sub("", rest, count=1), known, now)
     if not (read.conditions or read.around) or read.unread:
         return Asked()

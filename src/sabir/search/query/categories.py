@@ -33,7 +33,7 @@ _BY: Final = re.compile(
     r"\b(?:from|by|with)\s+(?P<name>(?:[A-Z][\w'’-]*|&)(?:\s+(?:[A-Z][\w'’-]*|&)){0,4})"
     r"|\b(?:by|from)\s+(?P<low>[\w'’&-]+(?:\s+[\w'’&-]+)?)\W*$"
 )
-# Words that tag much and narrow nothing: "places that serve Mexican food".
+# Words that many things are tagged with and that narrow nothing: "places that serve Mexican food".
 _SAY_NOTHING: Final = frozenset(
     {"food", "thing", "place", "item", "product", "meal", "option", "serve", "sell", "offer"}
 )

@@ -1,4 +1,4 @@
-"""The many spellings of a date, said the one way that the grammar of dates reads (``dates.PHRASE``). Pure.
+"""The many spellings of a date, rewritten in the one way that the grammar of dates reads (``dates.PHRASE``). Pure.
 
 "13.3.2027", "Sat, Mar 13", "the thirteenth of March", "1-15 March", "the week before Christmas", "in three weeks".
 The spellings are a table; where a date is not plain (5/8/2027) both readings are said.
@@ -32,7 +32,7 @@ _COUNTS: Final = {
 _COUNT = "|".join(sorted(_COUNTS, key=len, reverse=True))
 _NTH = r"(?:st|nd|rd|th)?"
 _TO = r"\s*(?:-|–|—|to|until|till|through)\s*"
-_SPAN: Final = {"days": 7, "weeks": 28, "months": 92}  # that "the coming weeks" mean
+_SPAN: Final = {"days": 7, "weeks": 28, "months": 92}  # how many days "the coming weeks" mean
 
 _DAY_SECONDS: Final = 86_400
 
@@ -40,7 +40,7 @@ _Said: TypeAlias = Callable[[re.Match[str], datetime], str]
 
 
 def plain(text: str, now: datetime) -> str:
-    """The same with every date said the plain way."""
+    """The same text, with every date written in the plain way."""
     for pattern, say in _TABLE:
         text = pattern.sub(lambda match, say=say: say(match, now) or match.group(), text)  # type: ignore[misc]
     return text
@@ -55,7 +55,7 @@ def _from_to(first: date, last: date) -> str:
 
 
 def _numeric(match: re.Match[str], now: datetime) -> str:
-    """Day and month in figures: "13.3.2027" and "13/3"; "3/13" by the figure that is no month, else both ways."""
+    """Day and month in figures: "13.3.2027", "13/3"; "3/13" by the figure that is not a month, else both ways."""
     first, second = int(match["first"]), int(match["second"])
     year = int(match["year"] or 0)
     year += 2000 if 0 < year < 100 else 0
@@ -77,7 +77,7 @@ def _ordinal(match: re.Match[str], now: datetime) -> str:
 
 
 def _ahead(match: re.Match[str], now: datetime) -> str:
-    """ "In three weeks", "two months from now": the day, the week or the month that is then."""
+    """ "In three weeks", "two months from now": the day, week or month at that time."""
     count = int(_COUNTS.get((match["count"] or "1").casefold(), match["count"] or "1"))
     unit, today = match["unit"].casefold(), now.date()
     if unit == "month":
@@ -128,7 +128,7 @@ _FORMS: Final[tuple[tuple[str, _Said], ...]] = (
     (rf"\b(?P<day>\d{{1,2}})(?:\.|er)?\s+(?:de\s+)?(?=(?:{MONTH})\b)", _as(r"\g<day> ")),
     # "am 12. Dezember", "1er mars"
     (rf"\b(?P<month>{MONTH})\s+(?:de|del)\s+(?P<year>(?:19|20)\d\d)\b", _as(r"\g<month> \g<year>")),
-    # Days of the week, cut short.
+    # Abbreviated weekdays.
     (rf"\b(?P<lead>on|at|this|next|open|each|every|until|closed|coming|last)\s+(?P<short>{_SHORT_DAY})\b\.?(?!\w)",
      lambda m, now: f"{m['lead']} {_SHORT_DAYS[m['short'].casefold()]}"),
     (rf"\b(?P<short>{_SHORT_DAY})\.?,?\s+(?=(?:the\s+)?\d{{1,2}}{_NTH}\s+(?:of\s+)?(?:{MONTH})\b|(?:{MONTH})\.?\s+\d)",
@@ -156,7 +156,7 @@ _FORMS: Final[tuple[tuple[str, _Said], ...]] = (
     (rf"\bevery\s+(?P<day>{_DAY}|weekend|weekday)\b", _as(r"on \g<day>s")),
     (rf"\b(?:on\s+)?(?P<day>{_DAY}|weekend|weekday)\s+(?P<part>morning|afternoon|evening|night)s\b",
      _as(r"on \g<day>s in the \g<part>")),
-    # Times to come.
+    # Future times.
     (r"\b(?:in|within|over|during)\s+the\s+(?:next|coming|following)\s+(?:few\s+|couple\s+of\s+)?(?P<unit>days|weeks|months)\b",
      _coming),
     (r"\b(?:in|within|over|during)\s+the\s+next\s+(?P<unit>week|month)\b",

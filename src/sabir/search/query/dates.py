@@ -92,7 +92,7 @@ PHRASE: Final = (
 
 
 def plain_phrase() -> str:
-    """``PHRASE`` without its names, to stand in another pattern."""
+    """``PHRASE`` without group names, for use in another pattern."""
     return re.sub("P<[a-z]+>", ":", PHRASE)
 
 
@@ -221,7 +221,7 @@ def _next_month(month: int, today: date, past: bool) -> Span:
 
 
 def _feast(name: str, today: date, past: bool) -> Span:
-    """The next one, or the last one where the past is meant, or that of a year."""
+    """The next one, or the last one if the past is meant, or the one in a given year."""
     dated = re.fullmatch(r"(.+?),?\s+(?:of\s+)?(20\d\d)", name)
     name = dated[1] if dated else name
 

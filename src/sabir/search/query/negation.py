@@ -1,8 +1,8 @@
-"""What a question does not want: one reader for all ways to say so. Pure.
+"""What is not wanted, in all the ways a question may say so. Pure.
 
 A negator ("not", "aren't", "other than", "lacking") opens a scope. If rules read the whole scope as conditions ("in
-December", "open on Mondays", "over $20"), the opposite of those holds; else the scope names things to leave out, which
-is for the caller.
+December", "open on Mondays", "over $20"), the opposite of those must hold; otherwise the scope names things to leave
+out, which is up to the caller.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NEGATOR: Final = (
     r"|nothing(?!\s+but\b)|but\s+no(?:t|ne)?|(?<!why\s)(?<!or\s)not|no"
     r")[\s-]+"
 )
-# Words that say nothing of what is not wanted.
+# Words that do not tell what is not wanted.
 _OF_WHAT: Final = (*COLOURS, "oils?", "watercolou?r", "pencil", "ink", "wood", "glass", "wool", "bronze", "leather",
                    "metal", "plastic", "cotton", "steel")  # fmt: skip
 FILLER: Final = (
@@ -61,13 +61,13 @@ THERE: Final = ("in stock", "limited availability")
 
 
 def scope_of(text: str) -> str:
-    """The part of a text that a negator before it is about."""
+    """The part of a text that a preceding negator applies to."""
     end = _END.search(text, 1)
     return text[: end.start()] if end else text
 
 
 def opposite(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """What holds of a thing that states such things, where not all of these conditions hold."""
+    """The conditions of a thing that states such things and does not meet all of these."""
     turned = [_turned(condition) for condition in conditions if condition != HAS_HOURS]
     if len(turned) > 1:
         return (AnyOf(tuple(item for items in turned for item in items[:1])),)
@@ -84,7 +84,7 @@ def _turned(condition: Condition) -> tuple[Condition, ...]:
             sides = tuple(side for side in (below, above) if side is not None)
             return (sides[0] if len(sides) == 1 else AnyOf(sides),)
         case During(field) | AnyOf((During(field), *_)):
-            return (Not(condition), During(field))  # on another day, and not on none
+            return (Not(condition), During(field))  # on another day; not without a day
         case Is("availability", values):
             return (Is("availability", GONE if "in stock" in values else THERE),)
         case Is("acceptsreservations", values):

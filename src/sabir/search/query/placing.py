@@ -49,7 +49,7 @@ def near(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 def within(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     found = _place_at(match["rest"], known, loose=False)
     at = match.start("rest")
-    if not found and match["article"]:  # "The Net Loft" is called so
+    if not found and match["article"]:  # the article is part of the name: "The Net Loft"
         at = match.start("article")
         found = _place_at(match.string[at : match.end()], known, loose=False)
     if not found:

@@ -1,7 +1,7 @@
-"""What a question whether something is so says of the thing it names: "open on Fridays", "vegan", "under $20". Pure.
+"""What a yes/no question says about the thing it names: "open on Fridays", "vegan", "under $20". Pure.
 
-The same thing is said in many ways. A table says them the plain way first, then one reader reads that, in English;
-questions in other languages are glossed before (``glossary``).
+The same thing can be said in many ways. A table rewrites them in the plain way, and one reader reads that. It reads
+English; questions in other languages are translated first (``glossary``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .vocabulary import CUISINES, DIETS
 from .when import HOURS, OPEN_AT_PATTERN, START_AT_PATTERN, open_then, starts_at
 from .words import content_words, tokens
 
-# Words of a question whether something is so that say nothing of what.
+# Words of a yes/no question that say nothing about the thing.
 IDLE: Final = frozenset(
     """contain have come go make really still also there any recipe allow allowed welcome permitted possible
     available offer offered provide provided serve served sell sold position job post course class book event place
@@ -43,7 +43,7 @@ _GO: Final = (
     r"(?:eat|dine|shop|swim|drink|stop\s+by|drop\s+in|go(?:\s+there)?|come|visit|get\s+(?:in|food|lunch|dinner|coffee)"
     r"|have\s+(?:lunch|dinner|breakfast|brunch|coffee|a\s+(?:drink|coffee|meal)))"
 )
-# Ways to say a thing, to the plain one.
+# Ways to say a thing, and the plain way.
 _PLAIN: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)
     for pattern, plain in (
@@ -95,7 +95,7 @@ _PARTICLES: Final = re.compile(r"[\u3040-\u309f]{1,3}")  # of Japanese
 
 
 class Predicate(msgspec.Struct, frozen=True):
-    """What is said of a thing. ``unread`` are words that no rule understands; ``words`` are all of them."""
+    """What is said about a thing. ``words`` are all of its words, ``unread`` those that no rule understands."""
 
     conditions: tuple[Condition, ...] = ()
     unread: tuple[str, ...] = ()
@@ -104,14 +104,14 @@ class Predicate(msgspec.Struct, frozen=True):
 
 
 def plain(text: str) -> str:
-    """The same, said the plain way."""
+    """The same question, put in the plain way."""
     for pattern, said in _PLAIN:
         text = pattern.sub(said, text)
     return text
 
 
 def read(rest: str, known: Fields, now: datetime) -> Predicate:
-    """What a question says of a thing, without the thing's name and said the plain way."""
+    """What a question says about a thing; ``rest`` is the question without the thing's name, put in the plain way."""
     predicate = _OPENER.sub("", rest.strip(" ?!."), count=1).strip(" ?!.,:;")
     predicate = date_words.plain(re.sub(r"\bis\b", " ", predicate).strip(), now)
     special = _at_a_time(predicate, known, now) or _special(predicate, known)
@@ -124,7 +124,7 @@ def read(rest: str, known: Fields, now: datetime) -> Predicate:
     if not (found.conditions or found.around) and (contents := _contents(predicate)):
         return Predicate(contents, words=predicate)
     types = [item for item in found.conditions if isinstance(item, OfType)]
-    if types and types == list(found.conditions):  # "a gift shop" may be what it has, and not what it is
+    if types and types == list(found.conditions):  # "a gift shop" may be something it has, not what it is
         return Predicate((), tuple(word for word in content_words(predicate) if word not in IDLE), (), predicate)
     return Predicate(found.conditions, left, found.around, predicate)
 
@@ -183,7 +183,7 @@ def _starting_in(match: re.Match[str]) -> tuple[Condition, ...]:
     return (Range(START_HOUR, first, last, with_high=False),)
 
 
-# "Gluten free" is a diet, and no price.
+# "Gluten free" is a diet, not a price.
 _DIET_STEMS: Final = tuple(word[:-5] for word in DIETS if word.endswith("-free"))
 _NO_DIET: Final = "".join(rf"(?<!\b{word}\s)" for word in _DIET_STEMS)
 _NOT_FREE_OF: Final = (
@@ -230,7 +230,7 @@ _SPECIAL: Final[tuple[tuple[str, _Read], ...]] = (
     (r"\bcancell?ed\b", lambda m: (Is("eventstatus", ("event cancelled", "cancelled")),)),
     (r"\bpostponed\b", lambda m: (Is("eventstatus", ("event postponed", "postponed")),)),
 )  # fmt: skip
-# What a thing is said to have or to hold.
+# What a thing is said to have or contain.
 _CONTENTS: Final = (
     rf"^(?:[\w'’-]+\s+)?(?:contain|have|include|use|with|offer|provide|serve)s?\s+{_AN}(?P<things>[\w\s,'’-]+?)(?:\s+(?:in|at|for|on|with)(?:\s+(?:it|the))?)?$",
     rf"^there\s+{_AN}(?P<things>[\w\s,'’-]+?)\s+(?:in|at|on|for|with)(?:\s+(?:it|the|this|that))?$",

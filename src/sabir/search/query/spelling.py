@@ -52,7 +52,7 @@ _KNOWN: Final = frozenset(
 )
 
 
-# Words that rules and lists know beside those: no slips, though no item has them.
+# Other words that rules and lists know: they are not misspelt, even if no item has them.
 _LISTED: Final = frozenset(
     word
     for entry in (
@@ -95,15 +95,15 @@ def _swapped(word: str, known: str) -> bool:
     return word != known and sorted(word) == sorted(known) and one_apart(word, known)
 
 
-_LONG: Final = 7  # letters of a word in which two may be wrong
+_LONG: Final = 7  # in a word with this many letters, two may be wrong
 
 
 def nearest(word: str, there: Iterable[str]) -> str:
-    """The word of some text that a misspelt one most likely is: one letter apart, or two in a long word; else empty."""
+    """The word that a misspelt one most likely is: one letter apart, or two in a long word; empty if there is none."""
     folded = fold(word)
     near = Counter(other for other in there if len(other) >= _SHORT and other[:1] == folded[:1] and other != folded)
     one = {other: count for other, count in near.items() if one_apart(folded, other)}
-    one = one or {other: count for other, count in near.items() if other.startswith(folded)}  # cut short: "panto"
+    one = one or {other: count for other, count in near.items() if other.startswith(folded)}  # abbreviated: "panto"
     if not one and len(folded) >= _LONG:
         one = {other: count for other, count in near.items() if _apart(folded, other) <= 2}
     meant = max(one, key=lambda other: (one[other], other), default="")
@@ -111,7 +111,7 @@ def nearest(word: str, there: Iterable[str]) -> str:
 
 
 def _apart(one: str, other: str) -> int:
-    """How many letters must be changed, added or dropped to make one word of another."""
+    """How many letters must be changed, added or dropped to turn one word into another."""
     if abs(len(one) - len(other)) > 2:
         return 3
     row = list(range(len(other) + 1))

@@ -223,7 +223,7 @@ def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None 
 
 
 _DAY: Final = 86_400.0  # seconds
-_BESIDE: Final = {"over": (2, 1), "around": (4, 4)}  # days before and after that count, too: "over Easter"
+_BESIDE: Final = {"over": (2, 1), "around": (4, 4)}  # days before and after that also count: "over Easter"
 
 
 # Each reader gives a condition, a place to look up, or the reason why not.

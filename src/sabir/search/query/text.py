@@ -119,21 +119,35 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
 
 
 def _said_plainly(text: str) -> str:
-    """Roundabout ways to say a thing, as the rules and the items say it."""
+    """The text with roundabout wordings replaced by those of the rules and the items."""
     for pattern, plain in _PLAINLY:
         text = pattern.sub(plain, text)
     return text
 
 
+_WHERE: Final = r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you|one)\s+"
+_TAKE: Final = r"(?:have|get|grab|eat|drink|find|go\s+(?:out\s+)?for)"
+_SOME: Final = r"(?:an?\s+|some\s+|good\s+|something\s+for\s+)*"
+_WHEN: Final = rf"(?:on\s+|at\s+)?(?:an?\s+|the\s+)?(?:(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow)"
 _PLAINLY: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)
     for pattern, plain in (
+        (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
         (
             r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
             "decaf",
         ),
         (r"\b(?:we\s+are\s+|i['’]?m\s+|i\s+am\s+)?on\s+a\s+(?:tight\s+|small\s+|low\s+)?budget\b", "cheap"),
         (r"\b(?:places?|somewhere)\s+to\s+(?:stay|sleep)\b|\baccommodations?\b", "where can i stay"),
+        (
+            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:{_TAKE}\s+{_SOME})?(?P<meal>breakfast|brunch|coffee)\b",
+            r"where can i eat \g<meal> \g<when>",
+        ),
+        (
+            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:(?:{_TAKE}\s+{_SOME})?(?:lunch|dinner|supper|food|meal|bite)|eat|dine)\b",
+            r"where can i eat \g<when>",
+        ),
+        (rf"\b(where\s+can\s+i\s+eat(?:\s+(?:breakfast|brunch|coffee))?)\s+(?=(?:{_WHEN})\b)", r"\1 open "),
     )
 )
 
@@ -236,7 +250,7 @@ def is_prose(text: str) -> bool:
 
 
 def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """What is not wanted: the opposite of the conditions that are said, or things to leave out."""
+    """What is not wanted: the opposite of the stated conditions, or things to leave out."""
     at = match.start("things") - match.start()
     scope = scope_of(match["things"])
     if priced := _TOO_DEAR.match(scope):
@@ -262,7 +276,7 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
 
 
 def _ends_of(scope: str) -> list[int]:
-    """Where a scope may end: after all of it, or after fewer and fewer of its words."""
+    """Where a scope may end: at its end, or after fewer and fewer of its words."""
     return [match.end() for match in re.finditer(r"[^\s,]+", scope)][:_MAX_SCOPE][::-1]
 
 
@@ -275,7 +289,7 @@ def _names_place(text: str) -> bool:
 
 
 def _opposite_of(scope: str, known: Fields, now: datetime) -> Phrase | None:
-    """The opposite of what a scope says, where rules read all of it; None where they do not."""
+    """The opposite of what a scope says; None if rules do not read all of it."""
     if _NEGATES.search(scope):
         return None
     if _COSTS_NOTHING.fullmatch(scope) and "price" in known.numbers:
@@ -300,7 +314,7 @@ _SAID_TOO: Final = frozenset(
 
 # "Except the paring knife", "other than moka pots": all the words together name what is not wanted.
 _NAMES_ONE: Final = re.compile(r"\b(?:the|an?|by)\s+$|^(?:except|other\s+than|apart\s+from)\b", re.IGNORECASE)
-# Fields whose few words say what a thing is like: what they state, an item "has".
+# Fields whose few words describe a thing; an item "has" what they state.
 _STATING: Final = (
     "keywords", "category", "recipecategory", "genre", "recipecuisine", "servescuisine", "educationallevel",
     "employmenttype", "coursemode", "bookformat", "joblocationtype", "amenityfeature", "color", "material",
@@ -354,7 +368,7 @@ def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 
 def _things(text: str, *, types: bool = False) -> tuple[list[str], int]:
-    """The things that a text starts with ("nuts, dairy or red meat"), and how much of it they take."""
+    """The things that a text starts with ("nuts, dairy or red meat"), and where they end."""
     things: list[str] = []
     at = used = 0
     while match := re.match(rf"\s*(?:(?:,\s*)?(?:and|or|nor)\s+(?:no\s+|any\s+)?|,\s*)?({_THING})", text[at:]):
@@ -402,7 +416,7 @@ def _where(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 
 def _in_language(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "A guided tour in French", where items say which language they are in."""
+    """ "A guided tour in French", if items state their language."""
     if "inlanguage" not in known.words:
         return None
     name = match["language"].casefold()
@@ -410,7 +424,7 @@ def _in_language(match: re.Match[str], known: Fields, now: datetime) -> Phrase |
 
 
 def _on_sale(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "What is on sale?" is about what costs less than before, where shops say so."""
+    """ "What is on sale?" is about what is reduced in price, if shops say so."""
     return Phrase((Is("keywords", ("on sale",)),)) if "keywords" in known.words else None
 
 
@@ -553,6 +567,6 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
 )  # fmt: skip
 
 
-# Rules that take words for filters which prose says by the way.
+# Rules for words that are filters in a question, but only mentioned in prose.
 _LOOSE: Final = frozenset({_having, _with, _typed, amounts.counted, _priced, amounts.serves, every_day, starting})
 _RULES: Final = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _TABLE)

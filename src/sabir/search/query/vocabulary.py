@@ -46,7 +46,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _NO_FOODS: Final = ("leather", "plastic", "wood", "metal", "motor")
-# What is eaten or drunk; who does not want it asks for no event.
+# Food and drink; a question that excludes some is not about events.
 FOODS: Final = frozenset(
     (*(word for kind, kinds in KINDS.items() if kind not in _NO_FOODS for word in (kind, *kinds)),
      *"""garlic onion rice tomato potato pepper honey corn carrot lemon lime orange apple pear banana cinnamon ginger
@@ -55,7 +55,7 @@ FOODS: Final = frozenset(
      aubergine zucchini courgette beet leek bread pasta noodle""".split())  # noqa: SIM905
 )  # fmt: skip
 
-# A diet as people say it, to (the values that state it, the things whose absence is it).
+# A diet as people say it, and (the values that state it, the things that it excludes).
 DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "vegetarian": (("vegetarian", "vegan"), ()),
     "veggie": (("vegetarian", "vegan"), ()),
@@ -87,7 +87,7 @@ DIETS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "hindu": (("hindu",), ()),
 }
 
-# Cuisines, as adjectives: a place that states another does not serve these.
+# Cuisines, as adjectives: a place that states a different one does not serve these.
 CUISINES: Final = tuple(
     """italian japanese mexican chinese indian thai french spanish german greek turkish korean vietnamese lebanese
     moroccan ethiopian american british irish scottish basque portuguese brazilian peruvian polish russian ukrainian
@@ -96,13 +96,13 @@ CUISINES: Final = tuple(
     pakistani""".split()  # noqa: SIM905
 )
 
-# Languages that things are held or written in, and their tags.
+# Languages of events and texts, and their tags.
 LANGUAGES: Final[Mapping[str, str]] = {
     "english": "en", "german": "de", "french": "fr", "spanish": "es", "italian": "it", "japanese": "ja", "irish": "ga",
     "dutch": "nl", "portuguese": "pt", "polish": "pl", "chinese": "zh", "russian": "ru", "ukrainian": "uk",
 }  # fmt: skip
 
-# What a number with a unit, or before a word, is of; the first field that items have counts.
+# What a number with a unit or before a word measures; the first field that items have counts.
 MEASURES: Final[Mapping[str, tuple[str, ...]]] = {
     "money": ("price",),
     "star": ("stars",),

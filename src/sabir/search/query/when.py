@@ -45,7 +45,7 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
 
 
 _JOINED: Final = re.compile(r"\s*(?:,|,?\s+(?:and|or|&))\s+(?:(?:on|in)\s+)?", re.IGNORECASE)
-_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date without an "on", too
+_POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date even without "on"
 
 
 def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:

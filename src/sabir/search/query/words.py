@@ -110,13 +110,13 @@ def content_words(text: str) -> list[str]:
 
 
 def alike(text: str, groups: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Of each word of a text that others say as well, as it stands there, those others."""
+    """The synonyms of each word of a text that has any, by the word as written."""
     words = {word: _group(fold(word), groups) for word in _TOKEN.findall(text)}
     return {word: " ".join(others) for word, others in words.items() if others}
 
 
 def _group(word: str, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The others that say the same as a word; German adjectives end in many ways."""
+    """The synonyms of a word; German adjectives have many endings."""
     forms = (word, singular(word), *(word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) > 7))
     return next((groups[form] for form in forms if form in groups), None)
 
