@@ -156,7 +156,9 @@ class Finding:
             self._show(tuple(msgspec.structs.replace(hit, score=_MET + share * hit.score) for hit in self.pool))
 
     async def _relax(self, given: Parsed, spoken: Parsed) -> None:
-        """Drop requirements one by one, while nothing meets them all."""
+        """Drop requirements one by one, while nothing meets them all; not for a question that no site answers."""
+        if not self.pool and asks_elsewhere(self.question):
+            return
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
             await self._find_anything()
         if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:

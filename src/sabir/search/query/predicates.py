@@ -56,7 +56,7 @@ _PLAIN: Final = tuple(
         (r"\b(?:celiac|coeliac)s?\b", "gluten-free"),
         (r"\b(vegan|vegetarian)s\b", r"\1"),
         (r"\bcalls?\s+for\b|\b(?:has|have|had)?\s*got\b|\bmade\s+(?:out\s+)?(?:of|from|with)\b|\bcomes?\s+with\b(?!out)"
-         r"|\bfeatures?\b|\brequires?\b|\b(?:i|we|you)\s+need\b(?!\s+(?:to|a\s+(?:reservation|booking|ticket))\b)",
+         r"|\bfeatures?\b|\brequires?\b|\b(?:i|we|you)\s+need\b(?!\s+(?:to|for|a\s+(?:reservation|booking|ticket))\b)",
          "contain"),
         (r"(?<=open\s)right\s+now\b", "now"),
         (r"(?<!open\s)\b(?:right\s+now|at\s+the\s+moment|at\s+present|currently|these\s+days|pls|plz|please|as\s+well|though)\b",
