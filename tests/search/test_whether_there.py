@@ -1,6 +1,6 @@
 """ "Do you have …?": a "yes" is only said of what is there (questions/there.jsonl).
 
-Half of those that are not there are near misses: a dish that is not vegan, a colour that is not sold, an event on
+Most of those that are not there are near misses: a dish that is not vegan, a colour that is not sold, an event on
 another day. Neither yes nor no is a fair answer; yes is not.
 """
 
@@ -11,7 +11,7 @@ import pytest
 from .asking import SOURCES, answered, opened, read, says_no, says_yes
 
 MAX_FALSE_YES = 0.02
-MIN_TRUE_YES = 0.8
+MIN_TRUE_YES = 0.75
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
