@@ -97,7 +97,7 @@ def report(failure: CommandFailure, *, as_json: bool) -> None:
         error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
         print(inert(json.dumps({"error": error})), file=sys.stderr)
         return
-    _tell(failure.message, RED)
+    _print_line(failure.message, RED)
     if failure.hint:
         sys.stderr.write(wrapped(f"{_INDENT}{inert(failure.hint)}\n", sys.stderr))
 
@@ -107,10 +107,10 @@ def remark(text: str, *, as_json: bool) -> None:
     if as_json:
         print(inert(json.dumps({"note": text})), file=sys.stderr)
     else:
-        _tell(text, YELLOW)
+        _print_line(text, YELLOW)
 
 
-def _tell(text: str, colour: str) -> None:
+def _print_line(text: str, colour: str) -> None:
     line = wrapped(f"{_NAME} {inert(text)}\n", sys.stderr, indent=_INDENT)
     # Not by ``say``, which would spell out the colour.
     sys.stderr.write(line.replace(_NAME, coloured(_NAME, colour, sys.stderr), 1))

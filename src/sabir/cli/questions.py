@@ -14,7 +14,7 @@ from sabir.message import Message, json_part
 from .printing import say
 
 Read = Callable[[str], Awaitable[str | None]]  # prompts and returns a line; None: the person declines
-Tell = Callable[[str], object]
+Show = Callable[[str], object]
 
 YES: Final = frozenset({"y", "yes", "true", "1"})
 NO: Final = frozenset({"n", "no", "false", "0"})
@@ -23,17 +23,17 @@ PLAIN: Final = "answer"  # the field of a question without fields, if a protocol
 DECLINED: Final = ""  # the text that declines a question
 
 
-async def answer_of(question: Question, read: Read, tell: Tell) -> Message:
+async def answer_of(question: Question, read: Read, show: Show) -> Message:
     """The person's answer; an empty text if they decline."""
     if not question.fields:
-        tell(question.text)
+        show(question.text)
         words = await read(PROMPT)
         return Message.text(DECLINED if words is None else words)
     if not _asks_once(question):
-        tell(question.text)
+        show(question.text)
     values: dict[str, Any] = {}
     for field in question.fields:
-        value = await _value(field, question, read, tell)
+        value = await _value(field, question, read, show)
         if value is not None:
             values[field.id] = value
         elif field.required:
@@ -91,27 +91,27 @@ def _asks_once(question: Question) -> bool:
     return field.text in question.text or field.id == field.text == PLAIN
 
 
-async def _value(field: Field, question: Question, read: Read, tell: Tell) -> Any:
+async def _value(field: Field, question: Question, read: Read, show: Show) -> Any:
     """The value of a field; None if it was skipped or declined."""
     words_before = asked(field)
     if _asks_once(question):
         words_before = words_before.replace(field.text, question.text, 1) if field.text else question.text
     while True:
-        tell(words_before)
+        show(words_before)
         for line in choices(field):
-            tell(line)
+            show(line)
         words = await read(PROMPT)
         if words is None:
             return None
         if not words and not field.required:
             return None
         if not words:
-            tell("  This one is required. Ctrl-D declines the whole question.")
+            show("  This one is required. Ctrl-D declines the whole question.")
             continue
         try:
             return value_of(words, field)
         except ValueError as exc:
-            tell(f"  {exc}")
+            show(f"  {exc}")
 
 
 def _boolean(words: str) -> bool:

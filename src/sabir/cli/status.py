@@ -141,8 +141,8 @@ class LiveStatus:
         """Log above the table while the gateway runs, and leave the last numbers on the screen."""
         above = ConsoleHandler(self.console)
         above.setFormatter(self._handler.formatter)
-        for each in self._handler.filters:
-            above.addFilter(each)
+        for log_filter in self._handler.filters:
+            above.addFilter(log_filter)
         root = logging.getLogger()
         root.handlers[:] = [above]
         try:

@@ -45,12 +45,12 @@ def _numbers(outcomes: list[CheckOutcome]) -> str:
 def _not_passed(outcomes: list[CheckOutcome]) -> Iterator[str]:
     """What did not pass; many checks that were skipped for one reason are one line."""
     skips = Counter(outcome.reason for outcome in outcomes if outcome.verdict == "skipped")
-    told: set[str] = set()
+    printed: set[str] = set()
     for outcome in outcomes:
         if outcome.verdict == "skipped" and skips[outcome.reason] > FEW:
-            if outcome.reason not in told:
+            if outcome.reason not in printed:
                 yield f"  skipped   {skips[outcome.reason]} checks: {outcome.reason}"
-            told.add(outcome.reason)
+            printed.add(outcome.reason)
         elif outcome.verdict != "passed":
             yield _line(outcome)
 

@@ -16,7 +16,7 @@ LIMITS = {
     "largest constructors": 10,
     "imports inside functions, but for extras": 0,
     "ids without a row": 0,
-    "names that say nothing (each, most, wrong, told, tell, bury)": 29,
+    "names that say nothing (each, most, wrong, told, tell, bury)": 0,
     "paths of doors through two services": 0,
     "members of the context that the doors of one protocol use": 24,
 }

@@ -220,7 +220,7 @@ class Finding:
         hits = (await self.engine.search(SearchQuery(word, self.own(), 0, _LOOKED_THROUGH))).hits
         texts = (f"{hit.item.name} {hit.item.description} {hit.item.text[:_READ]}" for hit in hits)
         stated = (label for hit in hits for labels in recalled(hit.item).labels.values() for label in labels)
-        return [each for text in (*texts, *stated) for each in tokens(text)]
+        return [word for text in (*texts, *stated) for word in tokens(text)]
 
     async def _is_here(self, word: str) -> bool:
         return await self.engine.count((Has((fold(word),)),)) > 0

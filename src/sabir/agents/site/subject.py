@@ -225,8 +225,8 @@ def _best_described(left: list[str], hits: Sequence[Hit], said: set[str]) -> tup
     if not longest or len({hit.item.id for hit, _ in best}) != 1:
         return None
     hit, words = best[0]
-    told = sum(word in words or _tells(hit, word) for word in left)
-    return best[0] if 2 * told >= len(left) else None
+    matching = sum(word in words or _tells(hit, word) for word in left)
+    return best[0] if 2 * matching >= len(left) else None
 
 
 async def _answered(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:

@@ -83,7 +83,7 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
         if value:
             form = _LABELS.get(field) or _form_of(item, field) if language == "en" else "{name}: {value}."
             return form.format(name=item.name, value=value).replace("..", ".")
-    return _told(item, asked.fields)
+    return _sentence_about(item, asked.fields)
 
 
 def _price_for(item: Item, said: str) -> str:
@@ -114,8 +114,9 @@ def _counted(item: Item, thing: str) -> str:
     lines = strings(item.fields.get("recipeIngredient") or item.fields.get("ingredients"))
     if found := [line for line in lines if not wanted.isdisjoint(tokens(line))]:
         return f"{', '.join(found)}."
-    told = sentences(f"{item.description}\n{item.text}")
-    return next((each for each in told if _FIGURE.search(each) and not wanted.isdisjoint(tokens(each))), "")
+    text = sentences(f"{item.description}\n{item.text}")
+    with_figures = (sentence for sentence in text if _FIGURE.search(sentence))
+    return next((sentence for sentence in with_figures if not wanted.isdisjoint(tokens(sentence))), "")
 
 
 _FIGURE: Final = re.compile(
@@ -124,7 +125,7 @@ _FIGURE: Final = re.compile(
 
 
 # What a sentence contains that states such a thing, if no field does.
-_TOLD: Final = {
+_EVIDENCE: Final = {
     "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
     "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
     "distance": re.compile(r"\d[\d.,]*\s?(?:km|miles?|kilomet\w+|Kilometer)\b", re.IGNORECASE),
@@ -133,9 +134,9 @@ _TOLD: Final = {
 }
 
 
-def _told(item: Item, fields: tuple[str, ...]) -> str:
+def _sentence_about(item: Item, fields: tuple[str, ...]) -> str:
     """The first sentence of an item that tells what its fields do not state; empty if there is none."""
-    pattern = next((_TOLD[field] for field in fields if field in _TOLD), None)
+    pattern = next((_EVIDENCE[field] for field in fields if field in _EVIDENCE), None)
     whole = sentences(f"{item.description}\n{item.text}") if pattern is not None else ()
     found = next((sentence for sentence in whole if pattern is not None and pattern.search(sentence)), "")
     return f"{item.name}: {found}" if found else ""
@@ -315,7 +316,7 @@ def _variant_in_stock(item: Item, asked: Asked) -> bool | None:
     rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
     named = [row for row in rows if any(words.issuperset(tokens(part)) for part in str(row.get("name")).split("/"))]
     stated = [str(row.get("availability")) for row in named] if len(rows) > len(named) else []
-    return any(each.endswith("InStock") for each in stated) if stated else None
+    return any(availability.endswith("InStock") for availability in stated) if stated else None
 
 
 _DENIES: Final = re.compile(
@@ -421,8 +422,8 @@ def denies(item: Item, word: str) -> bool:
 def _tells(item: Item, values: tuple[str, ...]) -> bool | None:
     """Whether an item's text says what none of its fields states: "Yellow or black, one size."; or None."""
     words = set(tokens(f"{item.name} {item.description} {item.text}"))
-    told = [value for value in values if (keys := tokens(value)) and words.issuperset(keys)]
-    if not told or any(denies(item, key) for key in tokens(told[0])):
+    mentioned = [value for value in values if (keys := tokens(value)) and words.issuperset(keys)]
+    if not mentioned or any(denies(item, key) for key in tokens(mentioned[0])):
         return None
     return True
 

@@ -141,5 +141,5 @@ def _filled(node: dict[str, JSON]) -> dict[str, JSON]:
 
 def _reduced(variants: list[dict[str, JSON]]) -> list[str]:
     """Whether a variant is reduced in price, by Shopify's fields."""
-    pairs = [(number(str(each.get("compare_at_price"))), number(str(each.get("price")))) for each in variants]
+    pairs = [(number(str(variant.get("compare_at_price"))), number(str(variant.get("price")))) for variant in variants]
     return ["on sale"] if any(was is not None and now is not None and was > now for was, now in pairs) else []

@@ -86,7 +86,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         is_foreign = word in heads and len(values) > 1
         sure = words == [word] or wanted == [word] or word in TYPE_WORDS
         found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
-    return [each for each in found if each.conditions]
+    return [candidate for candidate in found if candidate.conditions]
 
 
 def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:

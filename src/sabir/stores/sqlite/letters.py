@@ -243,11 +243,11 @@ def _put(connection: sqlite3.Connection, rows: tuple[LetterRow, ...]) -> None:
     for row in rows:
         lane = row.box, row.member, row.lane
         if len(together) == MANY or (row.lane and lane in lanes):
-            _put_many(connection, [(each, "", 0.0) for each in together])
+            _put_many(connection, [(item, "", 0.0) for item in together])
             together, lanes = [], set()
         together.append(row)
         lanes.add(lane)
-    _put_many(connection, [(each, "", 0.0) for each in together])
+    _put_many(connection, [(item, "", 0.0) for item in together])
 
 
 def _put_many(connection: sqlite3.Connection, given: list[tuple[LetterRow, str, float]]) -> list[int] | None:

@@ -115,7 +115,7 @@ class McpTasks:
             answer["error"] = {"code": wire.INTERNAL_ERROR, "message": task.fault or "it was not finished in time"}
         elif task.state == "input-required" and task.question is not None:
             question = mcp_ask.question_in(task.question)
-            wanted = {**mcp_ask.each(question), **askable(ctx, question)}
+            wanted = {**mcp_ask.single_questions(question), **askable(ctx, question)}
             given = _given(task)
             answer["inputRequests"] = {key: mcp_ask.request_of(one) for key, one in wanted.items() if key not in given}
         return answer
@@ -126,7 +126,7 @@ class McpTasks:
         if task.state != "input-required" or task.question is None:
             return dict(_ACKNOWLEDGED)  # it was answered in the meantime; tasks/get returns its state
         question = mcp_ask.question_in(task.question)
-        wanted = mcp_ask.each(question)
+        wanted = mcp_ask.single_questions(question)
         new = {key: value for key, value in params.input_responses.items() if key in wanted}
         given = {**_given(task), **new}
         try:

@@ -287,7 +287,7 @@ class OneTurn:
 
     def _answer(self, question: Question, given: Mapping[str, Any]) -> Message | None:
         """The answer, if the input is complete. An invalid part counts as missing."""
-        wanted = mcp_ask.each(question)
+        wanted = mcp_ask.single_questions(question)
         if not isinstance(question, mcp_ask.Several):
             ((key, one),) = wanted.items()
             return _read(one, given[key]) if key in given else None
@@ -307,7 +307,7 @@ class OneTurn:
         Raises:
             Refused: the question is for the client's model or its directories, which text cannot replace.
         """
-        lacking = {mcp_ask.capability(one) for one in mcp_ask.each(question).values()} - {"elicitation"}
+        lacking = {mcp_ask.capability(one) for one in mcp_ask.single_questions(question).values()} - {"elicitation"}
         if lacking:
             self._lacking = {name: {} for name in sorted(lacking)}
             raise Refused(f"the client must offer {', '.join(sorted(lacking))} for this")
@@ -330,7 +330,7 @@ def askable(ctx: Context, question: Question) -> dict[str, Question]:
     shows = elicits is not None and elicits.url is not None
     return {
         key: one if shows else mcp_ask.in_form(one)
-        for key, one in mcp_ask.each(question).items()
+        for key, one in mcp_ask.single_questions(question).items()
         if getattr(capabilities, mcp_ask.capability(one), None) is not None
     }
 

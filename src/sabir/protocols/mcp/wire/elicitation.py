@@ -108,7 +108,7 @@ METHODS: Final[Mapping[type[Question], tuple[str, str]]] = {
 _ELICIT: Final = ("elicitation/create", "elicitation")
 
 
-def each(question: Question) -> dict[str, Question]:
+def single_questions(question: Question) -> dict[str, Question]:
     """The single questions of a question, by key."""
     if isinstance(question, Several):
         return {part.id or f"{KEY}{number}": part for number, part in enumerate(question.questions, 1)}

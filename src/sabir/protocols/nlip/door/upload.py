@@ -191,8 +191,8 @@ class UploadDoor(Door):
             raise Conflict("this upload is not complete")
         wanted = options.wanted(upload.size)
         if wanted is None:
-            told = Message.error(str(BadMessage("upload", "Range", f"a range within {upload.size} bytes")))
-            return await _say(send, 416, told, [(b"content-range", f"bytes */{upload.size}".encode())])
+            error = Message.error(str(BadMessage("upload", "Range", f"a range within {upload.size} bytes")))
+            return await _say(send, 416, error, [(b"content-range", f"bytes */{upload.size}".encode())])
         first, last = wanted
         headers = [
             *_state(self.uploads, upload),
