@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 import tempfile
-import threading
-import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +23,10 @@ from jules import jules
 from sabir import Gateway, Messenger
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def serve(home: str, port: int) -> str:
-    """A gateway with Jules, in its own thread."""
+async def delegate(home: str, code: str) -> dict[str, Any]:
+    """Serve Jules on a free port while Eddy delegates to it."""
     gateway = Gateway(jules, home=home, doors={"acl": {"log_messages": "all"}})
-    threading.Thread(target=gateway.run, kwargs={"port": port, "say": lambda line: None}, daemon=True).start()
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"{url}/.well-known/acl", timeout=1).close()
-            return url
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit("the gateway did not start")
-
-
-async def delegate(url: str, code: str) -> dict[str, Any]:
-    async with Messenger(f"{url}/acl", "Eddy") as eddy:
+    async with gateway.serving_at(port=0) as url, Messenger(f"{url}/acl", "Eddy") as eddy:
         return await delegate_coding_task_to_jules(eddy, code, think=lambda thought: print(f"Eddy thinks: {thought}"))
 
 
@@ -57,7 +35,7 @@ def main() -> None:
     logging.getLogger("sabir.acl").setLevel(logging.INFO)
     code = Path(sys.argv[1]).read_text(encoding="utf-8") if len(sys.argv) > 1 else FAILING
     with tempfile.TemporaryDirectory() as home:
-        ended = asyncio.run(delegate(serve(home, free_port()), code))
+        ended = asyncio.run(delegate(home, code))
     print(ended.get("result_summary", ended))
     details = ended.get("result_details", {})
     for name in ("explanation", "diff", "error_encountered", "analysis"):
