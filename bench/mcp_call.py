@@ -1,17 +1,17 @@
 """One trivial MCP tool call: the bare SDK's server, Sabir's door, Sabir's three proxies for it, FastMCP's proxy.
 
-    python bench/mcp_call.py [--seconds 1] [--connections 8] [--rounds 9] [--version 2025-11-25] [--same]
+    python bench/mcp_call.py [--seconds 1] [--connections 8] [--rounds 9] [--version 2025-11-25]
 
 The three proxies are: ``gateway``, byte by byte at ``/mcp/{agent}``; ``messages``, the same with a filter configured
 (one that changes nothing); ``exposed``, the server's tool at ``/mcp`` by ``expose``, a turn with record and audit.
 
 All run at once, one worker each, and are loaded in turn, in many short rounds, because no machine is equally fast all
-the time. Every call differs from the last: its id, its trace context, its text and length; ``--same`` sends the same
-bytes again and again. The bare server answers from memory; Sabir's door stores the turn and its audit entry in SQLite,
-and all of Sabir's variants have rights, audit and trace on. Only the CPU of the process named is counted, not that of
-the server behind it. Prints the medians of the rounds: calls per second, latency, CPU per call, and that CPU divided by
-the SDK server's in the same round, which is what to compare between two commits. Two targets: the door within 1.3 times
-the bare server's CPU, and the gateway with at least 10 times the calls per CPU second of FastMCP's proxy.
+the time. Every call differs from the last: its id, its trace context, its text and length. The bare server answers from
+memory; Sabir's door stores the turn and its audit entry in SQLite, and all of Sabir's variants have rights, audit and
+trace on. Only the CPU of the process named is counted, not that of the server behind it. Prints the medians of the
+rounds: calls per second, latency, CPU per call, and that CPU divided by the SDK server's in the same round, which is
+what to compare between two commits. Two targets: the door within 1.3 times the bare server's CPU, and the gateway with
+at least 10 times the calls per CPU second of FastMCP's proxy.
 """
 
 from __future__ import annotations
@@ -247,7 +247,6 @@ def main() -> int:
     options.add_argument("--connections", type=int, default=8)
     options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--version", choices=("2025-11-25", "2026-07-28"), default="2025-11-25")
-    options.add_argument("--same", action="store_true", help="send the same bytes again and again")
     chosen = options.parse_args()
     proxy_python = str(python_with("fastmcp", "fastmcp>=4.1"))
     homes = [tempfile.mkdtemp(prefix="sabir-bench-") for _ in range(3)]
@@ -267,8 +266,7 @@ def main() -> int:
                 Target("sabir exposed", *front, "/mcp", "behind-echo"),
                 Target("FastMCP proxy", *proxy, "/mcp"),
             ]
-            count = 1 if chosen.same else VARIED
-            calls = {each.name: itertools.cycle(prepared(each, chosen.version, count)) for each in targets}
+            calls = {each.name: itertools.cycle(prepared(each, chosen.version, VARIED)) for each in targets}
             time.sleep(2.0)  # until the gateways know the tools of the server
             for target in targets:
                 measure(target, calls[target.name], chosen.connections, 1.0)  # warm up
