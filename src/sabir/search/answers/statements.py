@@ -135,7 +135,7 @@ _EVIDENCE: Final = {
 
 
 def _sentence_about(item: Item, fields: tuple[str, ...]) -> str:
-    """The first sentence of an item that tells what its fields do not state; empty if there is none."""
+    """The first sentence of an item that states what its fields do not; empty if no sentence does."""
     pattern = next((_EVIDENCE[field] for field in fields if field in _EVIDENCE), None)
     whole = sentences(f"{item.description}\n{item.text}") if pattern is not None else ()
     found = next((sentence for sentence in whole if pattern is not None and pattern.search(sentence)), "")
