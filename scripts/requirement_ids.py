@@ -207,13 +207,13 @@ def pages(root: Path) -> dict[str, str]:
 REQUIREMENTS_HEAD = """\
 # Requirements
 
-This page explains every requirement id in the source and the tests, for people who work on Sabir. `make docs` writes
+This page explains every requirement id in the source and the tests, for people who work on Sabir. `make docs` generates
 it from `docs/data/requirements.toml`, the tests and the source; edit the data, not this page.
 
 Sabir follows several standards and drafts. Each of their requirements has an id, and tests name the ids of the
 requirements that they test: search for `CORE-6.2` to find the requirement, its tests and its code. A suffix in lower
-case (`CORE-6.2-first`) is one case of the requirement. The wording is ours; the clause says where to read the original.
-[Decisions](decisions.md) lists what we chose where the sources say nothing or disagree.
+case (`CORE-6.2-first`) stands for one case of the requirement. The wording is ours; the column *clause* says where to
+read the original. [Decisions](decisions.md) lists what we chose where the sources say nothing or disagree.
 
 In the tables, tests are below `tests/` and code is below `src/sabir/`. Most of the NLIP core is tested by message
 vectors (`tests/vectors`), which run over every binding, and by faulty servers that `sabir check` must detect
@@ -232,11 +232,12 @@ DECISIONS_HEAD = """\
 # Decisions
 
 This page explains the choices behind Sabir, for people who work on it: first those about protocols, then
-[those about the code](#how-the-code-is-arranged). `make docs` writes it from `docs/data/decisions.toml`, the tests and
-the source; edit the data, not this page.
+[those about the code](#how-the-code-is-arranged). `make docs` generates it from `docs/data/decisions.toml`, the tests
+and the source; edit the data, not this page.
 
 Where a standard says nothing, or two sources disagree, we had to choose. Each choice has an id, which the tests and the
-code name. [Requirements](requirements.md) lists what the standards require.
+code mention. [Requirements](requirements.md) lists what the standards require. In the tables, *accept* and *read* are
+about messages that Sabir receives, and *send* is about its own. Tests are below `tests/`, code is below `src/sabir/`.
 """
 
 
@@ -288,7 +289,7 @@ def _not_shown(found: list[Group], places: Mapping[str, Uses]) -> list[str]:
         return []
     head = "| id | clause or question | text | code |\n|---|---|---|---|"
     lines = [_line([f"`{row.id}`", row.clause, row.text, _modules(places[row.id].modules)]) for row in missing]
-    return ["## Without a test\n\nNo test names these ids yet.\n", "\n".join([head, *lines]) + "\n"]
+    return ["## Without a test\n\nNo test mentions these ids yet.\n", "\n".join([head, *lines]) + "\n"]
 
 
 def _line(cells: list[str]) -> str:

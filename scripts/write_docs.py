@@ -43,40 +43,42 @@ PROTOCOLS = {
 
 
 INTRODUCTION = """\
-This page has the help of every `sabir` command, and what all commands have in common. `make docs` writes it from the
-commands themselves.
+This page describes what all `sabir` commands have in common, and then shows the help of each command. `make docs`
+generates it from the commands.
 
 | to … | use |
 |---|---|
-| start a project, and serve it while you write | [`init`](#sabir-init), [`dev`](#sabir-dev) |
+| start a project, and serve it while you develop | [`init`](#sabir-init), [`dev`](#sabir-dev) |
 | run a gateway | [`serve`](#sabir-serve), [`mcp`](#sabir-mcp), [`config`](#sabir-config), [`keys`](#sabir-keys) |
 | talk to agents | [`ask`](#sabir-ask), [`chat`](#sabir-chat), [`run`](#sabir-run) |
-| see what there is | [`agents`](#sabir-agents), [`tools`](#sabir-tools) |
+| list agents and tools | [`agents`](#sabir-agents), [`tools`](#sabir-tools) |
 | make a site searchable | [`ingest`](#sabir-ingest), [`sites`](#sabir-sites) |
 | test a server | [`check`](#sabir-check), [`bench`](#sabir-bench) |
-| look after state | [`store`](#sabir-store), [`audit`](#sabir-audit), [`bus`](#sabir-bus) |
+| maintain state, logs and messages | [`store`](#sabir-store), [`audit`](#sabir-audit), [`bus`](#sabir-bus) |
 | use ACL | [`send`](#sabir-send), [`inbox`](#sabir-inbox), [`ide`](#sabir-ide) |
-| complete commands in a shell | [`completion`](#sabir-completion) |
+| get tab completion in your shell | [`completion`](#sabir-completion) |
 
 ## All commands
 
-**Addresses.** The address of an agent is a URL. You may leave out `http://` (`127.0.0.1:8080`). `stdio:COMMAND` starts
-an MCP server and talks to it. `SABIR_URL` is the default address, and `SABIR_TOKEN` is the API key or token to send:
-with both set, `sabir ask "Hello"` is enough.
+**Addresses.** The address of an agent is a URL. You may leave out `http://` (`127.0.0.1:8080`). The address
+`stdio:COMMAND` runs the command, an MCP server, and talks to it over standard input and output. The environment
+variable `SABIR_URL` sets the default address, and `SABIR_TOKEN` the API key or token to send: with both set, `sabir
+ask "Hello"` is enough.
 
-**Output** is written for people, unless you give `--json`. Then the result is JSON on standard output, and a failure is
-one line on standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)); a remark is `{"note": "…"}`.
-Colour, progress and the live status of `serve` appear on terminals only; `NO_COLOR` and `TERM=dumb` turn colour off.
+**Output** is for people, unless you add `--json`. Then the result is JSON on standard output. An error is one line on
+standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)), and so is a note, `{"note": "…"}`.
+Colour, progress and the live status of `serve` appear only on terminals; `NO_COLOR` and `TERM=dumb` turn colour off.
 Text from agents is escaped, so that it cannot control your terminal.
 
-**Questions.** If an agent asks a question, `sabir ask` and `sabir chat` show it on the terminal. Choose options by
-number or name, several with commas; answer yes or no with `y` or `n`. Enter skips an optional field, Ctrl-D declines.
-Without a terminal, `sabir ask` prints the question, and the next `sabir ask` in the same conversation answers it.
+**Questions.** If an agent asks a question, `sabir ask` and `sabir chat` show it on the terminal. Choose an option by
+its number or name, or several, separated by commas. Answer yes or no with `y` or `n`. Enter skips an optional field,
+and Ctrl-D declines to answer. Without a terminal, `sabir ask` prints the question; answer it with another `sabir ask`,
+without `--new`.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | failed: the agent failed, a check found errors, a file cannot be written |
+| 0 | success |
+| 1 | failed: for example, the agent failed, a check found errors, or a file cannot be written |
 | 2 | invalid usage or configuration; nothing was done |
 | 3 | unreachable: no connection, or no answer in time |
 | 4 | refused: no such agent, no access, or a quota is used up |

@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "url", metavar="URL", nargs="?", help="ACL address of a gateway, e.g. http://127.0.0.1:8080/acl"
+        "url", metavar="URL", nargs="?", help="the ACL address of a gateway, e.g. http://127.0.0.1:8080/acl"
     )
 
 

@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "place",
         metavar="URL",
         nargs="?",
-        help="a gateway or an agent of any protocol, or a configuration file (default: SABIR_URL, or sabir.yaml)",
+        help="address of a gateway or an agent, or a configuration file (default: SABIR_URL, or sabir.yaml)",
     )
     parser.add_argument("--json", action="store_true", help="print the cards as JSON")
 

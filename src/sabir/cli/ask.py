@@ -45,8 +45,9 @@ LARGE = 512 * 1024  # bytes; a larger file is uploaded, and the message refers t
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
-        "SABIR_URL is the default address: `sabir ask TEXT`. SABIR_TOKEN is the API key or token to send. "
-        "On a terminal, sabir ask shows the agent's questions and sends your answers."
+        "SABIR_URL is the default address, so that `sabir ask TEXT` is enough. "
+        "SABIR_TOKEN is the API key or token to send. "
+        "If the agent asks a question, sabir ask shows it on the terminal and sends your answer."
     )
     parser.add_argument(
         "url",
@@ -55,21 +56,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="address of the agent, e.g. http://127.0.0.1:8080; or an MCP server to start: 'stdio:python server.py'",
     )
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
-    parser.add_argument("--agent", metavar="NAME", help="which agent (default: the gateway's default agent)")
-    parser.add_argument(
-        "--file", metavar="F", action="append", default=[], help="send this file along; may be repeated"
-    )
+    parser.add_argument("--agent", metavar="NAME", help="the agent to ask (default: the gateway's default agent)")
+    parser.add_argument("--file", metavar="F", action="append", default=[], help="attach this file; may be repeated")
     parser.add_argument(
         "--protocol", choices=list(speakers("http")), help="the protocol (default: detected from the address)"
     )
     parser.add_argument(
         "--control", action="store_true", help="send a control message to the gateway (limits, history, policies, …)"
     )
-    parser.add_argument("--tool", metavar="NAME", help="call this tool (over MCP) or agent with --data")
-    parser.add_argument("--data", metavar="JSON", help="the arguments of the tool, a JSON object; @FILE reads a file")
     parser.add_argument(
-        "--save", metavar="DIR", help="write images, audio and other files of the answer to this folder"
+        "--tool", metavar="NAME", help="call this MCP tool, or this agent, with the arguments of --data"
     )
+    parser.add_argument("--data", metavar="JSON", help="arguments for --tool: a JSON object, or @FILE to read one")
+    parser.add_argument("--save", metavar="DIR", help="save images, audio and other files of the answer in this folder")
     parser.add_argument("--new", action="store_true", help="start a new conversation")
     parser.add_argument("--stream", action="store_true", help="print the answer as it arrives")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")

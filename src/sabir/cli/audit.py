@@ -28,10 +28,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     verifying = actions.add_parser("verify", help="find entries that were removed, changed or moved")
     verifying.add_argument(
-        "file", nargs="?", metavar="FILE", help="an exported log or a part of one; - reads standard input"
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="an exported log, or part of one; - reads standard input (default: the log in the store)",
     )
     verifying.add_argument(
-        "--anchor", metavar="N:HASH", help="the anchor of an earlier verify; also detects a truncated or rewritten log"
+        "--anchor",
+        metavar="N:HASH",
+        help="the anchor that an earlier verify printed; with it, a truncated or rewritten log is detected as well",
     )
     verifying.add_argument("--json", action="store_true", help="print JSON")
     exporting = actions.add_parser("export", help="write the log as JSON lines")
@@ -41,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD",
         type=field,
         action="append",
-        help="hide this field (default: as configured)",
+        help="hide this field; may be repeated (default: as configured)",
     )
     for item in (verifying, exporting):
         where(item)

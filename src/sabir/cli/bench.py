@@ -41,17 +41,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("url", metavar="URL", nargs="?", help="address of the agent, e.g. http://127.0.0.1:8080")
     parser.add_argument("--text", default="Hello", help="what to say (default Hello)")
-    parser.add_argument("--agent", metavar="NAME", help="which agent (default: the gateway's default agent)")
+    parser.add_argument("--agent", metavar="NAME", help="the agent to ask (default: the gateway's default agent)")
     parser.add_argument("--protocol", choices=list(speakers("http")), help="the protocol (default: detected)")
-    parser.add_argument("--connections", type=int, default=8, metavar="N", help="requests at the same time (default 8)")
+    parser.add_argument(
+        "--connections", type=int, default=8, metavar="N", help="number of concurrent requests (default 8)"
+    )
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="seconds to run (default 5)")
     parser.add_argument("--requests", type=int, metavar="N", help="stop after this many requests (default: no limit)")
     parser.add_argument(
-        "--remote", action="store_true", help="allow the address of another machine; ask its owner first"
+        "--remote", action="store_true", help="allow an address on another machine; ask its owner first"
     )
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="S", help="seconds for each request (default 30)"
+        "--timeout", type=float, default=30.0, metavar="S", help="seconds to wait for each answer (default 30)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 

@@ -22,8 +22,8 @@ from .failures import CommandFailure, code_of, report
 from .printing import say, say_json
 
 ACTIONS: Final = {
-    "waiting": "count the frames (batches of letters) that wait for an agent or a group",
-    "dead": "list the letters that an agent or a group could not handle; without a name, list who has any",
+    "waiting": "count the batches of messages that wait for an agent or a group",
+    "dead": "list the messages that an agent or a group could not handle; without a name, list who has such messages",
     "replay": "send dead letters again",
     "discard": "delete dead letters",
 }
@@ -40,17 +40,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         command.add_argument("name", metavar="NAME", nargs=nargs, help="name of an agent or a group")
         if action == "replay":
             command.add_argument(
-                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the letters (default: all)"
+                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the dead letters (default: all)"
             )
         if action == "discard":
             command.add_argument(
-                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the letters, or --all"
+                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the dead letters, or --all"
             )
             command.add_argument("--all", action="store_true", help="all dead letters")
         command.add_argument(
             "--bus",
             metavar="URL",
-            help="nats://host:port, or store: for the inboxes of ACL (default: the configured bus, else store:)",
+            help="nats://host:port, or `store:` for ACL inboxes in the store (default: the configured bus, or store:)",
         )
         where(command)
         command.add_argument("--json", action="store_true", help="print JSON")

@@ -60,7 +60,7 @@ ANSWERING: Final = "/cancel (or Ctrl-D) declines the question, Ctrl-C cancels th
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "SABIR_URL is the default address; SABIR_TOKEN is the API key or token to send."
     parser.add_argument("url", metavar="URL", nargs="?", help="address of the agent, e.g. http://127.0.0.1:8080")
-    parser.add_argument("--agent", metavar="NAME", help="which agent (default: the gateway's default agent)")
+    parser.add_argument("--agent", metavar="NAME", help="the agent to ask (default: the gateway's default agent)")
     parser.add_argument("--protocol", choices=list(speakers("http")), help="the protocol (default: detected)")
     parser.add_argument("--new", action="store_true", help="start a new conversation")
     parser.add_argument("--trace", action="store_true", help="show the bytes on the wire")

@@ -20,7 +20,9 @@ from .printing import say, say_json
 def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "SABIR_URL is the default address; SABIR_TOKEN is the API key or token to send."
     parser.add_argument("url", metavar="URL", nargs="?", help="the server under test, e.g. http://127.0.0.1:8080")
-    parser.add_argument("--protocol", choices=sorted(suite_names()), default="nlip", help="which suite (default nlip)")
+    parser.add_argument(
+        "--protocol", choices=sorted(suite_names()), default="nlip", help="the protocol to test (default nlip)"
+    )
     parser.add_argument(
         "--binding",
         action="append",
@@ -30,11 +32,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"only this binding of NLIP: {', '.join(BINDINGS)}",
     )
     parser.add_argument(
-        "--level", choices=LEVELS, default="should", help="the level that decides the exit code (default should)"
+        "--level",
+        choices=LEVELS,
+        default="should",
+        help="the lowest level whose failures count, from must over should (default) to ours",
     )
-    parser.add_argument("--verbose", action="store_true", help="show every check, also what passed")
-    parser.add_argument("--evidence", action="store_true", help="show the bytes of what failed")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON, bytes included")
+    parser.add_argument("--verbose", action="store_true", help="list every check, including those that passed")
+    parser.add_argument("--evidence", action="store_true", help="show the bytes of the checks that failed")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, including the bytes")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit report for CI")
     parser.add_argument("--slow", type=float, default=0.0, metavar="S", help="seconds to wait between checks")
     parser.add_argument("--timeout", type=float, default=15.0, metavar="S", help="seconds for each check (default 15)")

@@ -23,11 +23,11 @@ _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="build the gateway without serving it, and print the effective settings")
+    check = actions.add_parser("check", help="check a configuration file, and print its settings without secrets")
     check.add_argument("config", nargs="?", help="configuration file (default: sabir.yaml, if it exists)")
     check.add_argument("--all", action="store_true", help="also show settings that have their default value")
     check.add_argument("--json", action="store_true", help="print JSON")
-    actions.add_parser("schema", help="print the JSON Schema of the file, for editors")
+    actions.add_parser("schema", help="print the JSON Schema of configuration files, for editors")
 
 
 def run(arguments: argparse.Namespace) -> int:

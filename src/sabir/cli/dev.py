@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="info",
-        help="how much is logged (default info)",
+        help="how much to log (default info)",
     )
 
 

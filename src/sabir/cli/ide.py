@@ -34,8 +34,12 @@ LANGUAGES = {".py": "python", ".js": "javascript", ".ts": "typescript", ".rs": "
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the source file")
-    parser.add_argument("action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for: refactor")
-    parser.add_argument("--select", metavar="FROM:TO", help="the lines, counted from 1 (default: the whole file)")
+    parser.add_argument(
+        "action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for; only `refactor` exists"
+    )
+    parser.add_argument(
+        "--select", metavar="FROM:TO", help="the first and last line, counted from 1 (default: the whole file)"
+    )
     parser.add_argument("--url", help=f"ACL address of a gateway (default: SABIR_URL, or {HERE})")
     parser.add_argument("--agent", default="Jules", help="the agent to ask (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to wait (default: %(default)g)")

@@ -25,7 +25,9 @@ _DUE: Final = {"reply_by": "reply due", "result": "result due", "lease": "lease 
 def add(parser: argparse.ArgumentParser) -> None:
     add_address(parser)
     parser.add_argument("agent", metavar="AGENT", nargs="?", help="the agent whose inbox to show")
-    parser.add_argument("--conversation", metavar="ID", help="show a conversation instead")
+    parser.add_argument(
+        "--conversation", metavar="ID", help="show the messages and the state of this conversation instead"
+    )
     parser.add_argument("--follow", action="store_true", help="keep printing new messages, and acknowledge each")
     parser.add_argument("--through", metavar="NUMBER", type=int, help="acknowledge everything up to this number")
     add_options(parser)

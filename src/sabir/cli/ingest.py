@@ -45,21 +45,21 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PROPERTY=COLUMN",
         action="append",
         default=[],
-        help="read a property from this column, e.g. offers.price=Cost; a constant: @type==Event",
+        help="read a property from this column, e.g. offers.price=Cost; or set a constant: @type==Event",
     )
     parser.add_argument(
         "--crawl",
         action=argparse.BooleanOptionalAction,
-        help="follow the links of the pages under the address, whatever its sitemap says "
+        help="follow the links between the pages below the address, even if it has a sitemap "
         "(default: if the address ends in / and has no sitemap)",
     )
     parser.add_argument(
         "--max-pages", metavar="N", type=int, help="read at most this many pages of a site (default 50000)"
     )
     parser.add_argument(
-        "--delay", metavar="SECONDS", type=float, help="seconds between two pages of a host (default 0.1)"
+        "--delay", metavar="SECONDS", type=float, help="seconds to wait between pages of one host (default 0.1)"
     )
-    parser.add_argument("--sync", action="store_true", help="also remove items that the source no longer has")
+    parser.add_argument("--sync", action="store_true", help="remove items that the source no longer has")
     parser.add_argument("--delete", action="store_true", help="remove the site and all of its items")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--config", metavar="FILE", help="configuration file (default: sabir.yaml, if it exists)")

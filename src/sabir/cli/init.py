@@ -95,10 +95,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", metavar="FOLDER", nargs="?", default=".", help="folder for the project (default: the current folder)"
     )
-    parser.add_argument("--name", help="the name of the agent (default: ask)")
-    parser.add_argument("--kind", choices=list(KINDS), help="what kind of agent (default: ask)")
-    parser.add_argument("--port", type=int, help="the port to serve on (default: ask)")
-    parser.add_argument("--json", action="store_true", help="print what was made as JSON")
+    parser.epilog = "If you leave out the name, the kind or the port, the command asks for it."
+    parser.add_argument("--name", help="name of the agent")
+    parser.add_argument("--kind", choices=list(KINDS), help="kind of agent: a function, a language model or a site")
+    parser.add_argument("--port", type=int, help="port to serve on")
+    parser.add_argument("--json", action="store_true", help="print the names of the new files as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

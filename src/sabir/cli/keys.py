@@ -23,9 +23,11 @@ _MAX_DAYS = 36_500.0
 
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    making = actions.add_parser("add", help="make a key and print it once")
-    making.add_argument("name", metavar="NAME", help="a name for the key, such as its owner's")
-    making.add_argument("--role", metavar="R", action="append", default=[], help="a role of the key; may be repeated")
+    making = actions.add_parser("add", help="create a key, and print it (it cannot be shown again)")
+    making.add_argument("name", metavar="NAME", help="a name for the key, such as that of its owner")
+    making.add_argument(
+        "--role", metavar="R", action="append", default=[], help="give the key this role; may be repeated"
+    )
     making.add_argument("--days", type=days, metavar="N", help="days until it expires (default: never)")
     listing = actions.add_parser("list", help="list keys by name and id; the keys themselves are not stored")
     taking = actions.add_parser("revoke", help="revoke a key")

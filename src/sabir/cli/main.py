@@ -30,27 +30,27 @@ from .failures import CommandFailure, failure_of, report
 # Each is a module in this folder, with add(parser) and run(arguments) -> exit code. It is imported on demand: importing
 # all of them takes longer than most of them run.
 COMMANDS: Final[Mapping[str, str]] = {
-    "init": "Make a new project; asks three questions.",
-    "dev": "Serve the agents of a Python file, and reload them when it changes.",
+    "init": "Create a new project.",
+    "dev": "Serve the agents of a Python file, and reload them when the file changes.",
     "serve": "Run a gateway: serve your agents over every protocol.",
     "ask": "Ask an agent something, over NLIP, NLWeb, MCP, A2A or ACL.",
-    "run": "Ask the agents of a configuration without serving them; shows what the members of an ensemble do.",
+    "run": "Ask an agent of a configuration file once, without a server.",
     "agents": "List the agents at an address or in a configuration, and what they can do.",
-    "tools": "List the tools at an address, whatever protocol it speaks.",
+    "tools": "List the tools that an address offers, over any protocol.",
     "chat": "Talk to an agent in the terminal.",
-    "ingest": "Ingest a feed, a folder of pages or a schema.org file as a searchable site.",
+    "ingest": "Read a feed, a folder of pages or a schema.org file into the search index.",
     "sites": "List the ingested sites.",
     "check": "Test any server against a standard, clause by clause.",
-    "keys": "Make, list and revoke API keys.",
+    "keys": "Create, list and revoke API keys.",
     "audit": "Verify the audit log, or export it.",
-    "config": "Check a configuration and print the effective settings, without secrets.",
-    "store": "Migrate, copy, back up or restore a store.",
-    "bus": "Count the batches of letters (messages between agents) that wait; list, replay or delete dead letters.",
-    "send": "Send an ACL message to an agent; the message is JSON and may have comments.",
-    "inbox": "Show the ACL inbox of an agent, or the messages and state of a conversation.",
+    "config": "Check a configuration file, or print its JSON Schema.",
+    "store": "Migrate, copy, back up or restore the state of a gateway.",
+    "bus": "Inspect messages between agents: those that wait, and those that failed (dead letters).",
+    "send": "Send an ACL message to an agent.",
+    "inbox": "Show the ACL inbox of an agent, or one of its conversations.",
     "ide": "Ask a coding agent about part of a file, as an editor plugin does; prints suggestions as diffs.",
     "mcp": "Serve your agents as MCP tools over standard input and output, or print the settings for an MCP client.",
-    "bench": "Measure how fast an address answers: requests a second, latencies, errors.",
+    "bench": "Measure how fast an address answers: requests per second, latencies, errors.",
     "completion": "Print a script that completes commands and flags in bash, zsh or fish.",
 }
 
@@ -58,13 +58,13 @@ WELCOME: Final = """\
 Sabir: one agent, every tongue.
 
   sabir serve                                    run the sample site, or the gateway of sabir.yaml
-  sabir init my-agent                            make a project; asks three questions
-  sabir dev app.py                               serve the agents of a file, reload on every change
+  sabir init my-agent                            create a project; asks three questions
+  sabir dev app.py                               serve the agents of a file, and reload on every change
   sabir ask http://127.0.0.1:8080 "Hello"        ask an agent, over any protocol
   sabir chat http://127.0.0.1:8080               talk to it in the terminal
   sabir check http://127.0.0.1:8080              test a server against the standard
 
-`sabir --help` lists every command, `sabir COMMAND --help` its options."""
+`sabir --help` lists every command; `sabir COMMAND --help` lists the options of one."""
 
 # The contract with scripts.
 OK: Final = 0
@@ -87,9 +87,9 @@ EXIT_CODES: Final = (
 
 
 EPILOG: Final = """\
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration, 3 unreachable, 4 refused, 130 interrupted.
-With --json, a failure is one line of JSON on standard error: {"error": {"code", "message", "hint"}}.
-SABIR_URL is the default address, SABIR_TOKEN the API key or token to send, NO_COLOR turns colour off."""
+Exit codes: 0 success, 1 failed, 2 invalid usage or configuration, 3 unreachable, 4 refused, 130 interrupted.
+With --json, an error is one line of JSON on standard error: {"error": {"code", "message", "hint"}}.
+Variables: SABIR_URL is the default address, SABIR_TOKEN is the API key or token to send, NO_COLOR turns colour off."""
 
 
 class BadUsage(Exception):
@@ -162,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = Parser(
         prog="sabir",
-        description="One agent, every tongue: serve agents over NLIP, NLWeb, MCP, A2A and ACL, and talk to others.",
+        description="One agent, every tongue: serve agents over NLIP, NLWeb, MCP, A2A and ACL, and call other agents.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -178,9 +178,19 @@ def _load(name: str, command: Command) -> None:
     module = importlib.import_module(f"{__package__}.{name}")
     module.add(command)
     command.set_defaults(run=module.run)
+    _describe_actions(command)
     for leaf in leaves(command):
         if "--json" not in leaf._option_string_actions:
             leaf.add_argument("--json", action="store_true", help="report errors as JSON")
+
+
+def _describe_actions(command: argparse.ArgumentParser) -> None:
+    """Begin the help of each action, such as ``sabir keys add --help``, with its line in the list of actions."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for listed in action._choices_actions:
+                text = listed.help or ""
+                action.choices[listed.dest].description = f"{text[:1].upper()}{text[1:]}."
 
 
 def leaves(command: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", nargs="?", help="configuration file, or app.py with agents (default: sabir.yaml, if it exists)"
     )
-    parser.add_argument("--agent", metavar="NAME", help="offer this agent alone")
+    parser.add_argument("--agent", metavar="NAME", help="offer only this agent (default: all)")
     parser.add_argument(
         "--home", metavar="DIR", help="where state is kept (default: .sabir beside the configuration, or ./.sabir)"
     )
@@ -34,10 +34,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="warning",
-        help="how much is logged (default warning)",
+        help="how much to log (default warning)",
     )
     parser.add_argument(
-        "--print-config", action="store_true", help="print the JSON for the settings of an MCP client, and stop"
+        "--print-config", action="store_true", help="print the settings for an MCP client as JSON, and exit"
     )
     parser.add_argument(
         "--client",

@@ -33,15 +33,15 @@ DOOR: Final = "run"
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="configuration file, such as sabir.yaml")
     parser.add_argument("text", metavar="QUESTION", help="what to ask; - reads it from standard input")
-    parser.add_argument("--agent", metavar="NAME", help="which agent (default: the default agent of the file)")
+    parser.add_argument("--agent", metavar="NAME", help="the agent to ask (default: the default agent of the file)")
     parser.add_argument(
         "--answer",
         metavar="TEXT",
         action="append",
         default=[],
-        help="an answer to the agent's questions, in order; may be repeated",
+        help="the answer to the agent's next question; may be repeated",
     )
-    parser.add_argument("--home", metavar="DIR", help="where state is kept (default: nowhere)")
+    parser.add_argument("--home", metavar="DIR", help="folder to keep state in (default: none is kept)")
     parser.add_argument("--quiet", action="store_true", help="do not show what the members of an ensemble do")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default: as configured)")
@@ -49,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="error",
-        help="how much is logged (default error)",
+        help="how much to log (default error)",
     )
 
 

@@ -24,7 +24,13 @@ from .printing import say, say_json
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_address(parser)
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="the message (default: standard input)")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        default="-",
+        help="file with the message as JSON, which may have comments (default: standard input)",
+    )
     parser.add_argument("--wait", metavar="SECONDS", type=int, help="wait for the first reply, and print it")
     parser.add_argument("--sender", metavar="NAME", help="the sender, if the message has none")
     parser.add_argument("--to", metavar="AGENT", help="the receiver, if the message has none")

@@ -32,15 +32,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config",
         nargs="?",
-        help="configuration file, or app.py or app.py:name with agents (default: sabir.yaml, if it exists)",
+        help="configuration file, or Python file with agents: app.py or app.py:name (default: sabir.yaml, if any)",
     )
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 8080; 0: any free port)")
     parser.add_argument("--socket", metavar="PATH", help="also listen on a Unix socket, for programs on this machine")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes to serve with (default 1)")
+    parser.add_argument("--workers", type=int, metavar="N", help="number of processes (default 1)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--store", metavar="URL", help="the store: memory:, sqlite:///path or postgresql://…")
-    parser.add_argument("--durability", choices=["process", "power"], help="survive kill -9 (default), or power loss")
+    parser.add_argument(
+        "--durability", choices=["process", "power"], help="survive kill -9 (process, the default), or power loss too"
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain (PEM); turns TLS on")
     parser.add_argument("--tls-key", metavar="FILE", help="private key of the certificate (PEM)")
     parser.add_argument("--dev-tls", action="store_true", default=None, help="TLS with a self-signed certificate")
@@ -48,17 +50,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--behind-tls-proxy",
         action="store_true",
         default=None,
-        help="serve plain HTTP: a proxy in front terminates TLS",
+        help="serve plain HTTP, because a proxy in front terminates TLS",
     )
     parser.add_argument(
-        "--reload", action="store_true", help="with app.py: reload when it changes, as `sabir dev` does"
+        "--reload", action="store_true", help="reload a Python file when it changes, as `sabir dev` does"
     )
     parser.add_argument(
-        "--log-level", choices=["debug", "info", "warning", "error"], help="how much is logged (default info)"
+        "--log-level", choices=["debug", "info", "warning", "error"], help="how much to log (default info)"
     )
     parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
     parser.add_argument("--plain", action="store_true", help="print plain lines instead of the live status")
-    parser.add_argument("--json", action="store_true", default=None, help="log nothing but JSON lines")
+    parser.add_argument("--json", action="store_true", default=None, help="log JSON lines only")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -27,10 +27,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a gateway, an agent or a server of any protocol; or an MCP server to start: 'stdio:python server.py'",
     )
     parser.add_argument(
-        "--protocol", choices=list(speakers("http")), help="the protocol (default: detected; MCP where it is spoken)"
+        "--protocol",
+        choices=list(speakers("http")),
+        help="the protocol (default: MCP if the address speaks it, else detected)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the tools as JSON, with the schema of their arguments"
+        "--json", action="store_true", help="print the tools as JSON, with the schemas of their arguments"
     )
 
 

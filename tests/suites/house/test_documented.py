@@ -67,6 +67,21 @@ def test_every_flag_has_a_help_text() -> None:
     assert [(point.path, flag) for point in points() for flag, about in point.flags if not about] == []
 
 
+def silent_commands(text: str) -> list[str]:
+    """The commands and actions whose help does not begin with a sentence."""
+    helps = [block.removeprefix("text\n") for block in text.split("```") if block.startswith("text\nusage: sabir")]
+    return [words.split(" [")[0] for words in helps if not words.split("\n\n")[1][0].isupper()]
+
+
+def test_the_help_of_every_command_and_action_says_what_it_does() -> None:
+    assert silent_commands(page("command-line.md")) == []
+
+
+def test_a_help_without_a_sentence_would_be_seen() -> None:
+    text = page("command-line.md").replace("Revoke a key.\n\n", "")
+    assert silent_commands(text) == ["usage: sabir keys revoke"]
+
+
 def test_every_exit_code_is_documented() -> None:
     text = page("command-line.md")
     codes = {code for _, code in EXIT_CODES} | {0, 130}
