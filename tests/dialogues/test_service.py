@@ -233,7 +233,7 @@ async def test_a_full_inbox_pushes_back_and_one_sender_cannot_fill_it(dialogues:
         await dialogues.post(envelope_of(message(sender=ada, message_id="a2")), "jules")
     assert len(await inbox(dialogues, "jules")) == 6
     row = (await dialogues.store.waiting_letters("jules"))[0]
-    await dialogues.store.drop_letters((row.number,))
+    await dialogues.store.finish_letters((row.number,))
     await dialogues.post(envelope_of(message(sender=ada, message_id="a2")), "jules")  # there is room again
 
 

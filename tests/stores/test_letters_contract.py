@@ -129,7 +129,7 @@ async def test_two_nodes_never_take_the_same_letter(letters: Letters, another: A
         mine: list[str] = []
         while rows := await node.take_letters("jules", "", holder, 60.0, 7):
             mine += [row.id for row in rows]
-            await node.drop_letters(tuple(row.number for row in rows))
+            await node.finish_letters(tuple(row.number for row in rows))
         return mine
 
     one, two = await asyncio.gather(drain(letters, "n1"), drain(other, "n2"))
@@ -163,7 +163,7 @@ async def test_letters_of_another_box_are_not_dropped(letters: Letters) -> None:
 async def test_numbers_grow_also_after_everything_was_dropped(letters: Letters) -> None:
     await letters.put_letters((letter("a"),))
     (row,) = await letters.waiting_letters("jules")
-    await letters.drop_letters((row.number,))
+    await letters.finish_letters((row.number,))
     await letters.put_letters((letter("b"),))
     (later,) = await letters.waiting_letters("jules")
     assert later.number > row.number
@@ -230,15 +230,22 @@ async def test_one_of_many_at_once_changes_a_dialogue(letters: Letters, another:
     assert len(await taken(letters)) == 1
 
 
-def opening(item_id: str, **more: Any) -> DialogueEntry:
+# What has an audit entry is written in other statements on SQLite.
+with_and_without_audit = pytest.mark.parametrize("audit", [LINE, None], ids=["with audit", "without audit"])
+
+
+def opening(item_id: str, audit: AuditLine | None = LINE, **more: Any) -> DialogueEntry:
     """A request that opens a conversation of its own."""
     row = dialogue(conversation=item_id, opener=item_id)
     one = said(item_id, conversation=item_id, reply_with="")
-    return DialogueEntry(row, 0, (one,), (letter(item_id, order=item_id, **more),), LINE)
+    return DialogueEntry(row, 0, (one,), (letter(item_id, order=item_id, **more),), audit)
 
 
-async def test_a_letter_is_handed_to_a_receiver_in_the_commit_that_puts_it(letters: Letters) -> None:  # ACL-26
-    outcome, number = await letters.converse_and_hand(opening("m1"), "n1", 60.0)
+@with_and_without_audit
+async def test_a_letter_is_handed_to_a_receiver_in_the_commit_that_puts_it(
+    letters: Letters, audit: AuditLine | None
+) -> None:  # ACL-26
+    outcome, number = await letters.converse_and_hand(opening("m1", audit), "n1", 60.0)
     assert outcome == "done"
     (row,) = await letters.waiting_letters("jules")
     if number:  # on PostgreSQL whichever node is woken first takes it
@@ -249,38 +256,66 @@ async def test_a_letter_is_handed_to_a_receiver_in_the_commit_that_puts_it(lette
     assert await taken(letters, holder="n2") == ["m1"]
 
 
-async def test_a_letter_is_not_handed_over_before_others_of_its_lane(letters: Letters) -> None:  # ACL-31
+@with_and_without_audit
+async def test_a_letter_is_not_handed_over_before_others_of_its_lane(
+    letters: Letters, audit: AuditLine | None
+) -> None:  # ACL-31
     await letters.put_letters((letter("m0", order="m1"),))
-    assert await letters.converse_and_hand(opening("m1"), "n1", 60.0) == ("done", 0)
+    assert await letters.converse_and_hand(opening("m1", audit), "n1", 60.0) == ("done", 0)
     assert await taken(letters, holder="n2") == ["m0", "m1"]
 
 
-async def test_a_letter_follows_those_that_its_receiver_holds(letters: Letters) -> None:  # ACL-31
+@with_and_without_audit
+async def test_a_letter_follows_those_that_its_receiver_holds(
+    letters: Letters, audit: AuditLine | None
+) -> None:  # ACL-31
     await letters.put_letters((letter("m0", order="m1", priority=LOW),))
     assert await taken(letters, holder="n1") == ["m0"]
-    _, number = await letters.converse_and_hand(opening("m1", priority=HIGH), "n1", 60.0)
+    _, number = await letters.converse_and_hand(opening("m1", audit, priority=HIGH), "n1", 60.0)
     assert await taken(letters, holder="n2") == []
     assert await taken(letters, holder="n1") == ([] if number else ["m1"])
     assert [row.priority for row in await letters.waiting_letters("jules")] == [LOW, LOW]
 
 
+@with_and_without_audit
 @pytest.mark.parametrize("count", [8, 330])
 async def test_a_duplicate_among_many_does_not_disturb_the_others(
-    store: Store, letters: Letters, count: int
+    store: Store, letters: Letters, count: int, audit: AuditLine | None
 ) -> None:  # ACL-25
-    await letters.converse(opening("m3"))
-    entries = [opening(f"m{n}") for n in range(count)]
+    await letters.converse(opening("m3", audit))
+    entries = [opening(f"m{n}", audit) for n in range(count)]
     outcomes = await asyncio.gather(*(letters.converse_and_hand(entry, "n1", 60.0) for entry in entries))
     assert [outcome for outcome, _ in outcomes] == ["done"] * 3 + ["duplicate"] + ["done"] * (count - 4)
     numbers = {row.id: row.number for row in await letters.waiting_letters("jules", limit=count + 1)}
     assert sorted(numbers) == sorted(f"m{n}" for n in range(count))
     assert all(number in (0, numbers[f"m{n}"]) for n, (_, number) in enumerate(outcomes))
-    assert len(await store.audit_lines(limit=count + 1)) == count
+    assert len(await store.audit_lines(limit=count + 1)) == (count if audit else 0)
+
+
+@with_and_without_audit
+async def test_only_those_behind_others_of_their_lanes_wait(
+    letters: Letters, audit: AuditLine | None
+) -> None:  # ACL-31
+    await letters.put_letters((letter("before m2", order="m2"), letter("before m5", order="m5"), letter("handled")))
+    (handled,) = [row.number for row in await letters.waiting_letters("jules") if row.id == "handled"]
+    entries = [opening(f"m{n}", audit) for n in range(7)]
+    remark = DialogueEntry(None, 0, (said("remark", conversation="m0", reply_with=""),), (letter("remark"),), audit)
+    outcomes, _ = await asyncio.gather(
+        asyncio.gather(*(letters.converse_and_hand(entry, "n1", 60.0) for entry in (*entries, remark))),
+        letters.finish_letters((handled,)),
+    )
+    assert [outcome for outcome, _ in outcomes] == ["done"] * 8
+    rows = {row.id: row for row in await letters.waiting_letters("jules")}
+    assert "handled" not in rows
+    names = [*(f"m{n}" for n in range(7)), "remark"]
+    assert all(number in (0, rows[name].number) for name, (_, number) in zip(names, outcomes, strict=True))
+    assert [bool(rows[name].deliveries) for name in names] == [bool(number) for _, number in outcomes]
+    assert (outcomes[2][1], outcomes[5][1]) == (0, 0)
 
 
 @pytest.mark.parametrize("count", [8, 330])
 async def test_many_dialogues_move_at_once(letters: Letters, count: int) -> None:  # ACL-26
-    opened = await asyncio.gather(*(letters.converse(opening(f"m{n}")) for n in range(count)))
+    opened = await asyncio.gather(*(letters.converse(opening(f"m{n}", None)) for n in range(count)))
     assert opened == ["done"] * count
 
     def moved(n: int, expect: int) -> DialogueEntry:

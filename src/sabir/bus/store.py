@@ -331,7 +331,7 @@ class StoreBus:
 
     async def _drop(self, handled: list[tuple[int, _Box]]) -> None:
         with suppress(StoreUnavailable):  # then they are delivered again, and recognised
-            await self._letters.drop_letters(tuple(number for number, _ in handled))
+            await self._letters.finish_letters(tuple(number for number, _ in handled))
         for box in {box for _, box in handled}:
             if len(self._by_box.get(box, ())) > 1:  # another receiver may take the next of a lane now
                 self.wake([box])

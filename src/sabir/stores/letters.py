@@ -134,8 +134,11 @@ class Letters(Protocol):
     async def release_letter(self, holder: str, box: str, letter_id: str) -> int:
         """Release the letter with this id, if this holder has it; returns how many there were."""
 
-    async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        """Remove handled letters, of one box if given; returns how many there were."""
+    async def finish_letters(self, numbers: tuple[int, ...]) -> None:
+        """Remove letters that their holder has handled."""
+
+    async def drop_letters(self, numbers: tuple[int, ...], box: str) -> int:
+        """Remove letters of a box; returns how many there were."""
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
         """Remove the letter with this id from a box; returns how many there were."""

@@ -155,9 +155,14 @@ class MemoryLetters:
         rows = await self.waiting_letters(box, limit=1_000_000)
         return await self.hold_letters(holder, tuple(row.number for row in rows if row.id == letter_id), 0.0)
 
-    async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
+    async def finish_letters(self, numbers: tuple[int, ...]) -> None:
         await self.ping()
-        mine = [number for number in numbers if box is None or self._box_of.get(number) == (box, "")]
+        for number in numbers:
+            self._drop(number)
+
+    async def drop_letters(self, numbers: tuple[int, ...], box: str) -> int:
+        await self.ping()
+        mine = [number for number in numbers if self._box_of.get(number) == (box, "")]
         return sum(self._drop(number) is not None for number in mine)
 
     def _drop(self, number: int) -> LetterRow | None:
@@ -172,13 +177,13 @@ class MemoryLetters:
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
         rows = await self.waiting_letters(box, limit=1_000_000)
-        return await self.drop_letters(tuple(row.number for row in rows if row.id == letter_id))
+        return await self.drop_letters(tuple(row.number for row in rows if row.id == letter_id), box)
 
     async def acknowledge_letters(self, box: str, through: int) -> int:
         before = [row for row in await self.waiting_letters(box, limit=1_000_000) if row.number <= through]
         least = next((row.priority for row in before if row.number == through), HIGH)
         given = [row.number for row in before if row.deliveries and row.priority >= least]
-        return await self.drop_letters(tuple(given))
+        return await self.drop_letters(tuple(given), box)
 
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
         await self.ping()
@@ -192,7 +197,8 @@ class MemoryLetters:
 
     async def clear_letters(self, box: str, member: str = "") -> int:
         rows = await self.waiting_letters(box, member, limit=1_000_000)
-        return await self.drop_letters(tuple(row.number for row in rows))
+        await self.finish_letters(tuple(row.number for row in rows))
+        return len(rows)
 
     async def last_letter(self) -> int:
         await self.ping()

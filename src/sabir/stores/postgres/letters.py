@@ -58,8 +58,11 @@ class PostgresLetters:
         sql = "UPDATE letters SET lease = 0 WHERE box = $1 AND member = '' AND id = $2 AND holder = $3"
         return (await self._execute(sql, box, letter_id, holder))[0]
 
-    async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        sql = "DELETE FROM letters WHERE number = ANY($1) AND ($2::text IS NULL OR (box = $2 AND member = ''))"
+    async def finish_letters(self, numbers: tuple[int, ...]) -> None:
+        await self._execute("DELETE FROM letters WHERE number = ANY($1)", list(numbers))
+
+    async def drop_letters(self, numbers: tuple[int, ...], box: str) -> int:
+        sql = "DELETE FROM letters WHERE number = ANY($1) AND box = $2 AND member = ''"
         return (await self._execute(sql, list(numbers), box))[0]
 
     async def drop_letter(self, box: str, letter_id: str) -> int:

@@ -28,6 +28,7 @@ logger = logging.getLogger("sabir.store")
 
 Job: TypeAlias = Any  # a function of the connection, or a value of a type that has a bulk writer
 Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
+AtOnce: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any] | None]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
 Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
@@ -49,10 +50,17 @@ class GroupCommit:
     fails.
     """
 
-    def __init__(self, bulks: Mapping[type, Bulk], committed: Callable[[int], object] = lambda size: None) -> None:
+    def __init__(
+        self,
+        bulks: Mapping[type, Bulk],
+        committed: Callable[[int], object] = lambda size: None,
+        *,
+        at_once: AtOnce = lambda connection, jobs: None,
+    ) -> None:
         """``committed`` is called in the writer thread after each commit, with the approximate number of bytes
-        written."""
+        written. ``at_once`` writes and commits a whole group, or nothing, if it returns None."""
         self._bulks = bulks
+        self._at_once = at_once
         self._committed = committed
         self._gathering: Group = []  # of this pass of the event loop; handed over at its end
         self._waiting: Group = []
@@ -164,10 +172,12 @@ class GroupCommit:
         self.groups += 1
         self.jobs += len(group)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            results = self._results(connection, group)
+            results = self._at_once(connection, [job for job, _ in group])
+            if results is None:
+                connection.execute("BEGIN IMMEDIATE")
+                results = self._results(connection, group)
+                connection.execute("COMMIT")
             done: list[Outcome] = [(future, result, None) for (_, future), result in zip(group, results, strict=True)]
-            connection.execute("COMMIT")
             self._wrote(len(group))
         except _JOB_ERRORS as exc:
             _roll_back(connection)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from itertools import chain as chained
 from time import time as now
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -29,9 +29,11 @@ from sabir.stores.letters import (
 
 from .bulk import MANY, append_audit, chunks, insert, with_rows
 from .group_commit import Bulk, GroupCommit
+from .one_statement import Finish, Write, are_simple
 
 _json = msgspec.json.Encoder().encode
 _GIVEN: Final = "SELECT value FROM json_each(?)"  # one statement for any number of them
+_DROP: Final = f"DELETE FROM letters WHERE number IN ({_GIVEN})"
 _values = msgspec.structs.astuple
 
 _PUT: Final = (
@@ -64,15 +66,6 @@ _MOVED: Final = (
     f") AS new WHERE {' AND '.join(f'dialogues.{name} = {new}' for name, new in _COLUMNS[:3])}"
     " AND dialogues.version = new.column13 - 1"
 )
-
-
-class _Write(NamedTuple):
-    """A message to write, and the holder that takes its letter at once, if it is next."""
-
-    entry: DialogueEntry
-    line: tuple[float, bytes] | None = None
-    holder: str = ""
-    lease: float = 0.0
 
 
 class SQLiteLetters:
@@ -112,11 +105,11 @@ class SQLiteLetters:
         sql = "UPDATE letters SET lease = 0 WHERE box = ? AND member = '' AND id = ? AND holder = ?"
         return await self._change(sql, box, letter_id, holder)
 
-    async def drop_letters(self, numbers: tuple[int, ...], box: str | None = None) -> int:
-        sql = f"DELETE FROM letters WHERE number IN ({_GIVEN})"
-        if box is None:
-            return await self._change(sql, _json(numbers))
-        return await self._change(f"{sql} AND box = ? AND member = ''", _json(numbers), box)
+    async def finish_letters(self, numbers: tuple[int, ...]) -> None:
+        await self._writer.submit(Finish(numbers))
+
+    async def drop_letters(self, numbers: tuple[int, ...], box: str) -> int:
+        return await self._change(f"{_DROP} AND box = ? AND member = ''", _json(numbers), box)
 
     async def drop_letter(self, box: str, letter_id: str) -> int:
         return await self._change("DELETE FROM letters WHERE box = ? AND member = '' AND id = ?", box, letter_id)
@@ -180,7 +173,7 @@ class SQLiteLetters:
 
     def _write_entry(self, entry: DialogueEntry, holder: str, lease: float) -> asyncio.Future[tuple[Outcome, int]]:
         line = None if entry.audit is None else (entry.audit.at, _json(entry.audit))
-        return self._writer.submit(_Write(entry, line, holder, lease))
+        return self._writer.submit(Write(entry, line, holder, lease))
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
         rows = self._rows(f"SELECT {DIALOGUE} FROM dialogues WHERE {_KEY}", conversation, initiator, participant)
@@ -293,9 +286,9 @@ def _add_dead(connection: sqlite3.Connection, dead: DeadRow) -> None:
     )
 
 
-def _converse_many(connection: sqlite3.Connection, writes: list[_Write]) -> list[tuple[Outcome, int]]:
+def _converse_many(connection: sqlite3.Connection, writes: list[Write]) -> list[tuple[Outcome, int]]:
     """Write the messages of a group in few statements; if one of them cannot be written, one by one."""
-    if len(writes) > 1 and _are_simple(writes):
+    if len(writes) > 1 and are_simple(writes):
         connection.execute("SAVEPOINT many")
         numbers = _converse_at_once(connection, writes)
         if numbers is not None:
@@ -306,16 +299,7 @@ def _converse_many(connection: sqlite3.Connection, writes: list[_Write]) -> list
     return [_converse(connection, write) for write in writes]
 
 
-def _are_simple(writes: list[_Write]) -> bool:
-    """Whether each message has exactly one letter, each in a different lane."""
-    entries = [write.entry for write in writes]
-    if any(len(entry.said) != 1 or len(entry.letters) != 1 for entry in entries):
-        return False
-    lanes = [(row.box, row.member, row.lane) for entry in entries for row in entry.letters if row.lane]
-    return len(set(lanes)) == len(lanes)
-
-
-def _converse_at_once(connection: sqlite3.Connection, writes: list[_Write]) -> list[int] | None:
+def _converse_at_once(connection: sqlite3.Connection, writes: list[Write]) -> list[int] | None:
     """The numbers of the letters that were handed over; None if a message is a duplicate or came too late."""
     said = [_values(write.entry.said[0]) for write in writes]
     if insert(connection, _SAY, 11, said, _ONCE) != len(said):
@@ -328,7 +312,7 @@ def _converse_at_once(connection: sqlite3.Connection, writes: list[_Write]) -> l
     return numbers
 
 
-def _converse(connection: sqlite3.Connection, write: _Write) -> tuple[Outcome, int]:
+def _converse(connection: sqlite3.Connection, write: Write) -> tuple[Outcome, int]:
     entry = write.entry
     for said in entry.said[:1]:
         if insert(connection, _SAY, 11, [_values(said)], _ONCE) == 0:
@@ -359,4 +343,10 @@ def _move(connection: sqlite3.Connection, rows: list[tuple[DialogueRow, int]]) -
     return insert(connection, _MOVE, 14, moved, _MOVED) == len(moved)
 
 
-LETTER_BULKS: Final[Mapping[type, Bulk]] = {_Write: _converse_many}
+def _finish(connection: sqlite3.Connection, drops: list[Finish]) -> list[None]:
+    numbers = [number for drop in drops for number in drop.numbers]
+    connection.execute(_DROP, (_json(numbers),))
+    return [None] * len(drops)
+
+
+LETTER_BULKS: Final[Mapping[type, Bulk]] = {Write: _converse_many, Finish: _finish}

@@ -35,6 +35,7 @@ from .bulk import append_audit, insert
 from .checkpoints import Checkpointer
 from .group_commit import GroupCommit
 from .letters import LETTER_BULKS, SQLiteLetters, sweep_letters
+from .one_statement import OneStatement
 from .schema import MIGRATIONS, statements
 
 DURABILITY = {"process": "NORMAL", "power": "FULL"}
@@ -54,7 +55,10 @@ class SQLiteStore(SqlReads, SQLiteLetters):
         self._synchronous = DURABILITY[durability]
         self.schema = (0, 0)
         self._checkpoints = Checkpointer(self.connect)
-        self._writer = GroupCommit({tuple: _record_many, **LETTER_BULKS}, self._checkpoints.committed)
+        self._messages = OneStatement()
+        self._writer = GroupCommit(
+            {tuple: _record_many, **LETTER_BULKS}, self._checkpoints.committed, at_once=self._messages.write
+        )
         self._reader: sqlite3.Connection | None = None
 
     def connect(self) -> sqlite3.Connection:
@@ -74,6 +78,7 @@ class SQLiteStore(SqlReads, SQLiteLetters):
             self._reader = self.connect()
             self.schema = _migrate(self._reader)
             writer = self.connect()
+            self._messages.prepare(writer)
         except OSError as exc:
             raise ConfigError(f"store: {self.path}: {exc.strerror or exc}") from None
         except sqlite3.Error as exc:
