@@ -30,7 +30,8 @@ begin() {{  # starts a server in the background, instead of the one in the foreg
 class Session:
     """A folder in which the blocks of one page run, with ports of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, remote: str = "") -> None:
+        self.remote = remote  # the address that stands for https://example.com where it is asked
         self.folder = folder / "clone"  # a page may leave it
         self.folder.mkdir()
         self.ports: dict[str, str] = {}
@@ -39,6 +40,9 @@ class Session:
 
     def with_ports(self, text: str) -> str:
         return _PORT.sub(lambda found: self.ports.setdefault(found[0], str(free_port())), text)
+
+    def _here(self, command: str) -> str:
+        return self.with_ports(command).replace("sabir ask https://example.com", f"sabir ask {self.remote}")
 
     def steps(self, block: Block) -> list[tuple[str, list[str]]]:
         """What a marked block does, as commands with what they must print."""
@@ -55,14 +59,15 @@ class Session:
         """Run commands in one shell; each is given with the lines that it must print."""
         script = ["set -e", _WAIT]
         for number, (command, _) in enumerate(lines):
-            command, background = re.subn(r"\s&(\s+#.*)?$", "", self.with_ports(command))
+            command, background = re.subn(r"\s&(\s+#.*)?$", "", self._here(command))
             serves = _SERVER.match(command)
             script += [f"printf '\\n=== {number}\\n'", f"begin {command}" if background or serves else command]
             script += ["front=$!"] if serves and not background else []
         printed = self._run(["bash", "-c", "\n".join(script)])
         outputs = re.split(r"^=== \d+\n", printed, flags=re.MULTILINE)[1:]
         for (command, expected), output in zip(lines, outputs, strict=True):
-            missing = [line for line in expected if "…" not in line and self.with_ports(line).strip() not in output]
+            shown = [self.with_ports(line).partition("…")[0].strip() for line in expected]  # "…": and so on
+            missing = [line for line in shown if line not in output]
             assert not missing, f"$ {command}\nprinted:\n{output}\ninstead of:\n" + "\n".join(missing)
 
     def _run(self, command: list[str]) -> str:

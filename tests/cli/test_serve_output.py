@@ -102,6 +102,7 @@ def test_a_terminal_shows_addresses_rates_and_errors(app: Path) -> None:
     command = [sys.executable, "-m", "sabir", "serve", "app.py", "--port", str(port), "--home", "home", "--access-log"]
     terminal = Terminal(command, app)
     try:
+        terminal.until(f"Open: http://127.0.0.1:{port}/")
         terminal.until("Try: ")
         terminal.until(f"http://127.0.0.1:{port}/nlip")
         for content, line in (("hi", "127.0.0.1 POST /nlip 200"), ("fail", "127.0.0.1 POST /nlip 500")):

@@ -126,4 +126,5 @@ def test_the_banner_names_the_public_address(tmp_path: Path) -> None:
     assert lines[0] == "Sabir is listening on http://127.0.0.1:8080, public at https://agents.example/team"
     assert any(line.endswith("  https://agents.example/team/nlip") for line in lines)
     assert any(line.endswith("  wss://agents.example/team/nlip/ws") for line in lines)
+    assert lines[-2] == "Open: http://127.0.0.1:8080/"  # as reached from this machine
     assert lines[-1].startswith("Try:  ") and "http://127.0.0.1:8080" in lines[-1]

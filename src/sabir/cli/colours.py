@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final, TextIO
 
+DIM: Final = "2"
 RED: Final = "31"
 YELLOW: Final = "33"
 

@@ -12,11 +12,12 @@ import msgspec
 
 from sabir.errors import ConfigError, PeerUnavailable
 from sabir.protocols.acl.peer.link import Link
-from sabir.protocols.acl.wire.envelope import decode, envelope_of
+from sabir.protocols.acl.wire.envelope import Envelope, decode, envelope_of
 
 from .acl_options import add_address, add_options, in_a_line, link_options, moment, settle_address
 from .failures import failure_of, report
 from .printing import say, say_json
+from .wrapping import wrapped
 
 _STATES: Final = {"waiting": "waiting for input", "sent": "waiting for a reply", "called": "waiting for a proposal"}
 _DUE: Final = {"reply_by": "reply due", "result": "result due", "lease": "lease ends"}
@@ -64,11 +65,16 @@ def _show_inbox(listed: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return say_json(msgspec.json.encode(listed))
     for item in listed["messages"]:
-        say(f"{item['id']:>6}  {in_a_line(envelope_of(item['message']))}")
+        say(_line(f"{item['id']:>6}  ", envelope_of(item["message"])))
     if not listed["messages"]:
         say(f"Nothing waits for {listed['agent_id']}.")
     if listed.get("dead"):
         say(f"{listed['dead']} dead: see sabir bus dead {listed['agent_id']}")
+
+
+def _line(before: str, envelope: Envelope) -> str:
+    """A message after its number; on a terminal, a long one goes on below its sender."""
+    return wrapped(f"{before}{in_a_line(envelope)}", indent=" " * (len(before) + len("00:00:00  ")))
 
 
 async def _follow(link: Link, arguments: argparse.Namespace) -> None:
@@ -85,7 +91,7 @@ async def _follow(link: Link, arguments: argparse.Namespace) -> None:
         try:
             async with aclosing(link.events(arguments.agent, last)) as events:
                 async for number, data in events:
-                    say(data.decode() if arguments.json else f"{number:>6}  {in_a_line(decode(data))}", flush=True)
+                    say(data.decode() if arguments.json else _line(f"{number:>6}  ", decode(data)), flush=True)
                     await link.acknowledge_numbers(arguments.agent, [number])
                     last = number
         except PeerUnavailable as exc:
@@ -110,4 +116,4 @@ def _show_conversation(view: dict[str, Any], as_json: bool) -> None:
         until = f"; {_DUE[item['waits_for']]} {moment(item['until'])}" if "until" in item else ""
         say(f"  {item['initiator']} and {item['participant']} ({item['protocol']}): {state}{until}")
     for message in view["messages"]:
-        say(f"  {in_a_line(envelope_of({k: v for k, v in message.items() if k != 'at'}))}")
+        say(_line("  ", envelope_of({k: v for k, v in message.items() if k != "at"})))

@@ -19,6 +19,9 @@ from sabir.protocols.nlip.peer.http import REPLY_LIMITS
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 
+from .colours import DIM, coloured
+from .wrapping import cut
+
 CBOR_MAP = 5  # the major type of a map
 RESULT = "result"  # the label of a site's result
 _LENGTH = 140  # characters of a description
@@ -151,10 +154,11 @@ def _money(price: str | float, currency: str) -> str:
 
 
 def show(direction: str, data: bytes) -> None:
-    """Print the bytes on the wire to standard error."""
+    """Print the bytes on the wire to standard error; on a terminal dimmed, with the arrow before every line of it."""
     arrow = ">" if direction == "sent" else "<"
     for line in shown(data).split("\n"):
-        say(f"{arrow} {line}", file=sys.stderr)
+        for piece in cut(inert(line), sys.stderr, beside=len(arrow) + 1):
+            print(coloured(f"{arrow} {piece}", DIM, sys.stderr), file=sys.stderr)
 
 
 def shown(data: bytes) -> str:

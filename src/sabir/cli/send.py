@@ -20,6 +20,7 @@ from sabir.protocols.acl.wire.envelope import Envelope, envelope_of, json_of, pl
 
 from .acl_options import add_address, add_options, in_a_line, link_options, settle_address
 from .printing import say, say_json
+from .wrapping import wrapped
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         if answer.get("duplicate"):
             say(f"Message {answer.get('message_id')} was accepted before; nothing was sent again.")
         else:
-            say(f"Accepted: message {answer.get('message_id')} of conversation {answer.get('conversation_id')}")
+            accepted = f"Accepted: message {answer.get('message_id')} of conversation {answer.get('conversation_id')}"
+            say(wrapped(accepted, indent="  "))
     return 0
 
 

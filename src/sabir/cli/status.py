@@ -131,7 +131,9 @@ class LiveStatus:
         self.console.print(Text(inert(f"Agents: {agents} (default: {announced.default})")))
         for reason in announced.unavailable:
             self.console.print(Text(inert(f"Unavailable: {reason}"), style="yellow"))
-        self.console.print(Text(inert(f"Try: {announced.command}\n")))
+        if announced.page:
+            self.console.print(Text(inert(f"Open: {announced.page}")), soft_wrap=True)
+        self.console.print(Text(inert(f"Try:  {announced.command}\n")), soft_wrap=True)
         status = Status(announced, self._doors, Usage(self._metrics))
         self._live = Live(status, console=self.console, refresh_per_second=1, redirect_stdout=False)
         self._live.start()

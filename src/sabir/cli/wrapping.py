@@ -23,6 +23,14 @@ def wrapped(text: str, stream: TextIO | None = None, *, indent: str | None = Non
     return "\n".join(_wrapped_line(line, width, indent) for line in text.split("\n"))
 
 
+def cut(line: str, stream: TextIO, *, beside: int) -> list[str]:
+    """The line in pieces that fit a terminal beside a prefix, cut anywhere; elsewhere, the line itself."""
+    if not stream.isatty():
+        return [line]
+    width = max(MIN_WIDTH, shutil.get_terminal_size().columns) - beside
+    return [line[start : start + width] for start in range(0, len(line), width)] or [""]
+
+
 def _wrapped_line(line: str, width: int, indent: str | None) -> str:
     if len(line) <= width:
         return line

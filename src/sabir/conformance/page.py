@@ -15,6 +15,7 @@ HEAD: Final = """\
 `sabir check URL` tests any NLIP server against the standard, clause by clause; the server need not be Sabir. This page
 lists every check, for people who write servers. `make docs` writes it from the checks themselves.
 
+<!-- run after: sabir serve & -->
 ```sh
 sabir check http://127.0.0.1:8080                       # NLIP; --evidence shows the bytes of what failed
 sabir check http://127.0.0.1:8080 --protocol nlweb      # NLWeb; or acl

@@ -39,6 +39,7 @@ class Announcement:
     socket: str | None = None
     unavailable: tuple[str, ...] = ()
     command: str = ""  # to try it
+    page: str | None = None  # to open in a browser
 
     def lines(self) -> list[str]:
         """The lines to print."""
@@ -51,7 +52,8 @@ class Announcement:
         width = max(len(name) for name, _ in self.addresses)
         lines += [f"  {name:<{width}}  {address}" for name, address in self.addresses]
         lines += [f"  unavailable: {reason}" for reason in self.unavailable]
-        return [*lines, f"Try:  {self.command}"]
+        opened = [f"Open: {self.page}"] if self.page else []
+        return [*lines, *opened, f"Try:  {self.command}"]
 
     def data(self) -> dict[str, Any]:
         """The same as plain data, for programs."""
@@ -86,6 +88,7 @@ def announcement(
         socket=serving.socket,
         unavailable=tuple(unavailable),
         command=f'{command()} ask {url} "{example}"{_trust(serving)}',
+        page=next((f"{url}/" for door in doors if door.name == "web"), None),
     )
 
 

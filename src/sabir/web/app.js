@@ -7,10 +7,13 @@ import { Wire } from "./wire.js";
 const EXAMPLES = 4; // questions to try that are shown, of those on the agent's card
 const OTHER = "another address"; // the choice of an agent that is not of this gateway
 const VIEWS = ["chat", "agents", "activity", "check", "operate"];
+const otherAddress = make("option", { value: OTHER, className: "for-operators" }, "Another address…");
 const settings = load("sabir.settings", {});
 const wire = new Wire();
+const WITHOUT_PROTOCOLS = { files: "nlip", words: "nlweb" }; // what visitors use, who do not choose one
 let cards = []; // of the agents that can be asked, the default first
 let pane = null; // the wire pane, loaded when it is first opened
+let withFiles = false; // whether a file is part of the conversation
 
 function load(key, otherwise) {
   try {
@@ -33,17 +36,20 @@ const headers = () => (key() ? { Authorization: `Bearer ${key()}` } : {});
 export const place = {
   wire,
   headers,
-  chosen() {
+  chosen(input = {}) {
     const name = $("agent").value;
+    withFiles ||= Boolean(input.files?.length);
     const mode = $("mode").value;
     if (name === OTHER) return { protocol: "remote", agent: $("address").value.trim(), name: $("other-protocol").value, mode };
     const isDefault = cards[0]?.name === name;
-    return { protocol: $("protocol").value, agent: isDefault ? "" : name, name, mode };
+    const protocol = isDeveloper() ? $("protocol").value : WITHOUT_PROTOCOLS[withFiles ? "files" : "words"];
+    return { protocol, agent: isDefault ? "" : name, name, mode };
   },
   finished() {
     if (wire.exchanges.at(-1)?.response?.status === 401) signIn("Sign in to ask here. You get a key from whoever runs this service.");
   },
   cards: () => cards,
+  isDeveloper: () => isDeveloper(),
   ask(text, agent) {
     if (agent) choose(agent);
     show("chat");
@@ -56,20 +62,51 @@ const chat = new Chat(place);
 function signIn(why) {
   $("sign-in-why").textContent = why ?? "Your API key is kept in this tab only.";
   $("key").value = key();
+  $("sign-out").hidden = !key();
   $("sign-in").showModal();
 }
 
 $("sign-in").addEventListener("close", () => {
-  if ($("sign-in").returnValue !== "save") return;
-  if ($("key").value) sessionStorage.setItem("sabir.key", $("key").value);
+  const how = $("sign-in").returnValue;
+  if (how !== "save" && how !== "out") return;
+  if (how === "save" && $("key").value) sessionStorage.setItem("sabir.key", $("key").value);
   else sessionStorage.removeItem("sabir.key");
   signedIn();
+  access();
   agents().catch(() => {});
 });
 
 function signedIn() {
   $("who").textContent = key() ? "Signed in" : "Sign in";
 }
+
+// -- visitors, developers, operators ---------------------------------------------------------------------
+
+// Visitors see a chat. Protocols, addresses, traces and the wire are for developers: a button shows them, and operators
+// have them from the start. What only operators may use is shown to nobody else.
+const isDeveloper = () => document.body.classList.contains("developer");
+
+function showFor({ developer, operator }) {
+  document.body.classList.toggle("developer", developer);
+  document.body.classList.toggle("operator", operator);
+  otherAddress.disabled = !operator; // not every browser hides an option
+  $("developer").setAttribute("aria-pressed", String(developer));
+  offerModes();
+  if (!developer) toggleWire(false);
+  else if (settings.wire) toggleWire(true);
+}
+
+async function access() {
+  const response = await fetch(at("/operate/access"), { headers: headers() }).catch(() => null);
+  const operator = response?.ok ? (await response.json()).operator : false;
+  set("operator", operator); // so that the next load shows the right page at once
+  showFor({ developer: settings.developer ?? operator, operator });
+}
+
+$("developer").addEventListener("click", () => {
+  set("developer", !isDeveloper());
+  showFor({ developer: settings.developer, operator: Boolean(settings.operator) });
+});
 
 // -- views ------------------------------------------------------------------------------------------------
 
@@ -96,11 +133,11 @@ addEventListener("hashchange", () => VIEWS.includes(location.hash.slice(1)) && s
 
 // -- the wire ---------------------------------------------------------------------------------------------
 
-async function toggleWire(open) {
+async function toggleWire(open, remembered = false) {
   document.body.classList.toggle("with-wire", open);
   $("wire").hidden = !open;
   $("show-wire").setAttribute("aria-expanded", String(open));
-  set("wire", open);
+  if (remembered) set("wire", open);
   if (open && !pane) {
     const { WirePane } = await import("./pane.js");
     pane = new WirePane(wire, place);
@@ -108,8 +145,8 @@ async function toggleWire(open) {
   }
 }
 
-$("show-wire").addEventListener("click", () => toggleWire($("wire").hidden));
-$("hide-wire").addEventListener("click", () => toggleWire(false));
+$("show-wire").addEventListener("click", () => toggleWire($("wire").hidden, true));
+$("hide-wire").addEventListener("click", () => toggleWire(false, true));
 $("clear-wire").addEventListener("click", () => wire.clear());
 
 // -- agents and examples -------------------------------------------------------------------------------------
@@ -133,7 +170,7 @@ function examples() { // which leave the page with the first question
 function offerModes() { // only a search has lists and summaries, and only NLWeb can choose among them
   const card = cards[$("agent").selectedIndex];
   const finds = !card || (card.skills ?? []).some((skill) => (skill.tags ?? []).includes("search"));
-  $("mode").parentNode.hidden = !finds || $("protocol").value !== "nlweb";
+  $("mode").parentNode.hidden = !finds || !isDeveloper() || $("protocol").value !== "nlweb";
 }
 
 async function agents() {
@@ -145,7 +182,8 @@ async function agents() {
   const found = (await response.json()).results ?? [];
   cards = [...new Map(found.map((row) => [row.definition.name, row.definition])).values()];
   const options = cards.map((card) => make("option", { value: card.name }, visible(card.name)));
-  $("agent").replaceChildren(...options, make("option", { value: OTHER }, "Another address…"));
+  $("agent").replaceChildren(...options, otherAddress);
+  $("agent").parentNode.classList.toggle("for-developers", cards.length < 2); // nothing to choose
   if (cards.some((card) => card.name === settings.agent)) $("agent").value = settings.agent;
   examples();
 }
@@ -285,8 +323,8 @@ for (const [id, path] of Object.entries({
 })) $(id).prepend(icon(path, 20));
 signedIn();
 chat.restore();
-if (settings.wire) toggleWire(true);
-const ready = agents().catch(() => {});
+showFor({ developer: settings.developer ?? Boolean(settings.operator), operator: Boolean(settings.operator) }); // as at the last visit
+const ready = Promise.all([access(), agents().catch(() => {})]);
 if (VIEWS.includes(location.hash.slice(1))) ready.then(() => show(location.hash.slice(1)));
 const asked = new URLSearchParams(location.search).get("q");
 if (asked) ready.then(() => chat.ask(asked));

@@ -18,7 +18,7 @@ export function card(item, id, number) {
       make("span", { className: "number" }, String(number)),
       make("span", { className: "kind" }, kind.replace(/([a-z])([A-Z])/g, "$1 $2")),
       make("span", { className: "site" }, item.site || ""),
-      score === null ? null : make("span", { className: "score", title: "How well it fits, out of 100" },
+      score === null ? null : make("span", { className: "score for-developers", title: "How well it fits, out of 100" },
         make("meter", { min: 0, max: 100, value: score, ariaLabel: "How well it fits" }), String(Math.round(score))),
     ),
     make("h3", {}, link(item.url, title) ?? title),

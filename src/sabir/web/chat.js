@@ -69,7 +69,8 @@ export class TurnView {
     if (!id) return;
     this.traceId = id;
     const [control, figure] = traceButton(id, place);
-    this.put(make("div", { className: "turn-tools" }, control));
+    this.put(make("div", { className: "turn-tools for-developers" }, control));
+    figure.classList.add("for-developers");
     this.put(figure);
   }
 
@@ -190,8 +191,22 @@ export class TurnView {
 
   fail(fault) {
     const mild = ["NO_RESULTS", "CANCELLED", "cancelled", "canceled"].includes(fault.code);
-    this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, visible(fault.message || fault.code || "The request failed.")));
+    this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, ...inWords(fault)));
   }
+}
+
+// What failed, for whoever reads it: developers see the message itself, visitors what to do.
+const FAILED = /^.+ failed; the operator's log says why(?: \(turn (\w+)\))?$/;
+
+function inWords(fault) {
+  const message = visible(fault.message || fault.code || "The request failed.");
+  const found = FAILED.exec(message);
+  if (!found) return [message];
+  const reference = found[1] ? ` If it happens again, tell whoever runs this service the number ${found[1].slice(0, 12)}.` : "";
+  return [
+    make("span", { className: "for-visitors" }, `This question could not be answered. Try again in a moment.${reference}`),
+    make("span", { className: "for-developers" }, message),
+  ];
 }
 
 // A question without some of its words; null if they are not in it, or nothing else remains.
@@ -245,7 +260,7 @@ export class Chat {
   async ask(text, input = {}) {
     if (this.running) return;
     $("welcome")?.remove();
-    const { protocol, agent, name, mode } = this.place.chosen();
+    const { protocol, agent, name, mode } = this.place.chosen(input);
     const extras = [...(input.files ?? []).map((file) => make("span", { className: "attached" }, icon("M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7", 14), visible(file.name))), input.location ? make("span", { className: "attached" }, "my location") : null];
     const view = new TurnView(this.talk, text, extras.filter(Boolean), (words, more) => this.ask(words, more));
     view.agent = name;
@@ -263,7 +278,7 @@ export class Chat {
       for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, event);
     } catch (error) {
       if (stop.signal.aborted) view.fail({ code: "cancelled", message: "Cancelled." });
-      else view.fail({ message: error instanceof TypeError ? `The gateway could not be reached: ${error.message}` : error.message });
+      else view.fail({ message: error instanceof TypeError ? "The connection failed. Check your network, and try again." : error.message });
     } finally {
       view.done();
       view.trace(trace, this.place);

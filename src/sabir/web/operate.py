@@ -1,6 +1,7 @@
 """``/operate``: the operators' part of the page. Read the audit log and dead letters, check a server, ask any address.
 
-Every caller may get trace ids, and read the timeline of a turn whose trace id it knows. The rest is for operators.
+Every caller may ask whether it is an operator, get trace ids, and read the timeline of a turn whose trace id it knows.
+The rest is for operators.
 Operators are callers on this machine and callers with the role that ``observe: {metrics_role}`` names.
 """
 
@@ -20,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from sabir.aio import cancel_and_wait
 from sabir.conformance.base import CheckOutcome
 from sabir.conformance.suites import Options, suite, suite_names
-from sabir.errors import BadMessage, ConfigError, NotFound, SabirError
+from sabir.errors import BadMessage, ConfigError, Forbidden, NotFound, SabirError, Unauthenticated
 from sabir.events import Delta, Fault, Progress, Question, Reply
 from sabir.gateway.endpoints.operators import check_operator, operator_role
 from sabir.guard.audit.log import expand, lines_of
@@ -75,6 +76,7 @@ class OperateDoor(Door):
             Route("/operate/dead-letters", self._for_operators(self._dead_letters), methods=["GET"]),
             Route("/operate/check", self._for_operators(self._check), methods=["POST"]),
             Route("/operate/ask", self._for_operators(self._ask), methods=["POST"]),
+            Route("/operate/access", self._endpoint(self._access), methods=["GET"]),
             Route("/operate/traces", self._for_callers(self._reserve_traces), methods=["POST"]),
             Route("/operate/traces/{trace_id}", self._for_callers(self._trace), methods=["GET"]),
         ]
@@ -111,6 +113,14 @@ class OperateDoor(Door):
                 return error_response(exc)
 
         return endpoint
+
+    async def _access(self, request: Request, admission: Admission) -> Response:
+        """Whether the caller is an operator; the page shows others only what they can use."""
+        try:
+            await check_operator(admission, self._role, "this is for operators")
+        except (Unauthenticated, Forbidden):
+            return _json({"operator": False})
+        return _json({"operator": True})
 
     # -- audit and dead letters -------------------------------------------------------------------
 

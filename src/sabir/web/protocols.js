@@ -7,7 +7,6 @@
 //           {kind: "fault", code, message} · {kind: "cancellable", cancel} · {kind: "outcome", outcome}
 //
 // `session` holds what the next question needs to continue the conversation; it can be stored as JSON.
-import * as cbor from "./cbor.js";
 import { at } from "./dom.js";
 
 const JSON_TYPE = "application/json";
@@ -143,6 +142,7 @@ export class NlipSocket extends Nlip {
 
   async open(signal) {
     if (this.socket?.readyState === WebSocket.OPEN) return;
+    this.cbor ??= await import("./cbor.js"); // only needed here
     const path = this.place.agent ? `/nlip/${segment(this.place.agent)}/ws` : "/nlip/ws";
     const url = at(path).replace(/^http/, "ws");
     this.socket = this.place.wire.socket(url, this.note("connection"));
@@ -169,11 +169,11 @@ export class NlipSocket extends Nlip {
 
   async *exchange(message, signal) {
     const frames = new Frames(this.socket, signal);
-    this.socket.send(cbor.encode(message));
+    this.socket.send(this.cbor.encode(message));
     try {
       for (;;) {
         const data = await frames.next();
-        const reply = typeof data === "string" ? JSON.parse(data) : cbor.decode(new Uint8Array(data));
+        const reply = typeof data === "string" ? JSON.parse(data) : this.cbor.decode(new Uint8Array(data));
         yield reply;
         if (reply.messagetype !== "partial") return;
       }

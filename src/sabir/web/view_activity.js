@@ -12,10 +12,10 @@ export async function render(root, place) {
   const inbox = make("div", {});
   root.replaceChildren(
     make("h1", {}, "Activity"),
-    make("p", {}, "Your tasks and conversations at this gateway."),
+    make("p", {}, "Your tasks and your conversations here."),
     make("h2", {}, "Tasks"), tasks,
     make("h2", {}, "Conversations"), sessions,
-    make("h2", {}, "Inbox"), inbox,
+    make("section", { className: "for-developers" }, make("h2", {}, "Inbox"), inbox),
   );
   await Promise.all([showTasks(tasks, place), showSessions(sessions, place)]);
   showInbox(inbox, place);
@@ -35,7 +35,7 @@ async function showTasks(root, place) {
   const moment = (task) => Date.parse(task.status.timestamp);
   const tasks = [...listed, ...known.filter((task) => task.status)].sort((one, other) => moment(other) - moment(one));
   if (!tasks.length) {
-    root.replaceChildren(make("p", { className: "empty" }, "No tasks yet. A question over A2A becomes one."));
+    root.replaceChildren(make("p", { className: "empty" }, "No tasks yet. A request that takes long becomes one.", make("span", { className: "for-developers" }, " Every question over A2A does, too.")));
     return;
   }
   const running = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED"];

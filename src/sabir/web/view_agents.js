@@ -13,23 +13,24 @@ export async function render(root, place) {
   const health = await fetch(at("/health")).then((found) => found.json()).catch(() => ({}));
   root.replaceChildren(
     make("h1", {}, "Agents"),
-    make("p", {}, `${agents.size === 1 ? "One agent" : `${agents.size} agents, each`} reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown")),
+    make("p", { className: "for-visitors" }, agents.size === 1 ? "One agent answers here." : `${agents.size} agents answer here. Choose one, or try one of its questions.`),
+    make("p", { className: "for-developers" }, `${agents.size === 1 ? "One agent" : `${agents.size} agents, each`} reachable over every protocol. The gateway is `, make("span", { className: health.status === "ok" ? "badge" : "badge bad" }, health.status ?? "unknown")),
     make("div", { className: "grid" }, ...[...agents.values()].map((entry) => panel(entry, place))),
-    make("h2", {}, "Connect a client"),
-    make("div", { className: "grid" }, snippet("An MCP client", mcpConfig()), snippet("Python", python()), snippet("Your own site", widget())),
+    make("h2", { className: "for-developers" }, "Connect a client"),
+    make("div", { className: "grid for-developers" }, snippet("An MCP client", mcpConfig()), snippet("Python", python()), snippet("Your own site", widget())),
   );
 }
 
 function panel({ card, endpoints }, place) {
   const examples = (card.skills ?? []).flatMap((skill) => skill.examples ?? []).slice(0, 3);
-  const details = make("details", {}, make("summary", {}, "Card"), make("pre", { className: "code" }, JSON.stringify(card, null, 2)));
+  const details = make("details", { className: "for-developers" }, make("summary", {}, "Card"), make("pre", { className: "code" }, JSON.stringify(card, null, 2)));
   return make(
     "section",
     { className: "panel" },
     make("h3", {}, visible(card.name)),
     make("p", {}, visible(card.description ?? "")),
     (card.skills ?? []).length ? make("div", { className: "tries" }, ...card.skills.flatMap((skill) => skill.tags ?? [skill.name]).slice(0, 6).map((tag) => make("span", { className: "badge soft" }, visible(tag)))) : null,
-    make("ul", { className: "endpoints" }, ...endpoints.map(([protocol, endpoint]) => make("li", {}, make("b", {}, protocol), address(endpoint)))),
+    make("ul", { className: "endpoints for-developers" }, ...endpoints.map(([protocol, endpoint]) => make("li", {}, make("b", {}, protocol), address(endpoint)))),
     make("div", { className: "tries" }, ...examples.map((text) => button(`Try: ${visible(text)}`, () => place.ask(text, card.name))), examples.length ? null : button("Say hello", () => place.ask("Hello", card.name))),
     details,
   );

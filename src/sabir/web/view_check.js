@@ -15,7 +15,7 @@ export async function render(root, place) {
     await run(result, place, { url: url.value, protocol: protocol.value }, running.signal);
   } }, url, protocol, make("button", { type: "submit", className: "primary" }, "Check"));
   result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it was tried. The check only sends messages to the address; it changes nothing else there."));
-  root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Which clause of the standard holds at an address: this gateway, or anybody else's server."), form, result);
+  root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Tests a server against the standard, clause by clause: this gateway, or any other server."), form, result);
 }
 
 async function run(root, place, what, signal) {
@@ -35,11 +35,11 @@ async function run(root, place, what, signal) {
     for await (const event of place.wire.events(pair)) {
       const outcome = JSON.parse(event.data);
       if (event.name === "done") {
-        head.textContent = outcome.stopped ? `Stopped: ${visible(outcome.stopped)}` : `${tally.passed} hold, ${tally.failed} do not, ${tally.skipped} were skipped.`;
+        head.textContent = outcome.stopped ? `Stopped: ${visible(outcome.stopped)}` : `${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped.`;
         continue;
       }
       tally[outcome.state] = (tally[outcome.state] ?? 0) + 1;
-      head.textContent = `${tally.passed} hold, ${tally.failed} do not, ${tally.skipped} were skipped…`;
+      head.textContent = `${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped…`;
       const badge = make("span", { className: { passed: "badge", failed: "badge bad" }[outcome.state] ?? "badge soft" }, outcome.state);
       const clause = make("div", {}, visible(outcome.id), make("div", { className: "clause" }, visible(outcome.clause ?? "")));
       body.append(tableRow([badge, clause, visible(outcome.text ?? ""), visible(outcome.reason ?? "")]));

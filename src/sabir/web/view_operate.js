@@ -6,8 +6,9 @@ import { table } from "./table.js";
 const EVERY = 2000; // milliseconds between two reads of the metrics
 const POINTS = 60;
 const SHOWN = [
-  ["sabir_turns_total", "Turns", "rate"], ["errors", "Turns that failed", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],
+  ["sabir_turns_total", "Turns", "rate"], ["errors", "Failed turns", "rate"], ["sabir_tasks_running", "Tasks running", "value"], ["sabir_store_waiting", "Writes waiting", "value"],
 ];
+const PARTS = { status: "Status", version: "Version", running: "Turns running", waiting: "Turns waiting" };
 let timer = null;
 
 export async function render(root, place) {
@@ -17,7 +18,7 @@ export async function render(root, place) {
   const audit = make("div", {});
   const limits = make("div", {});
   const dead = make("div", {});
-  root.replaceChildren(make("h1", {}, "Operate"), make("p", {}, "What this gateway does now. Metrics and the audit log are for operators."),
+  root.replaceChildren(make("h1", {}, "Operate"), make("p", {}, "What this gateway does now."),
     make("h2", {}, "Health"), health, make("h2", {}, "Metrics"), charts, make("h2", {}, "Limits"), limits, make("h2", {}, "Dead letters"), dead, make("h2", {}, "Audit"), audit);
   await Promise.all([showHealth(health), showLimits(limits, place), showAudit(audit, place), showDead(dead, place)]);
   const series = new Map();
@@ -28,7 +29,7 @@ export async function render(root, place) {
 
 async function showHealth(root) {
   const health = await fetch(at("/health")).then((found) => found.json()).catch((error) => ({ status: error.message }));
-  root.replaceChildren(table(["Part", "State"], Object.entries(health).map(([name, value]) => [name, visible(typeof value === "object" ? JSON.stringify(value) : value)])));
+  root.replaceChildren(table(["Part", "State"], Object.entries(health).map(([name, value]) => [PARTS[name] ?? name.replaceAll("_", " "), visible(typeof value === "object" ? JSON.stringify(value) : value)])));
 }
 
 async function showLimits(root, place) {
@@ -89,7 +90,8 @@ function chart(points, title) { // the newest point at the right
   const svg = document.createElementNS(NS, "svg");
   const top = Math.max(1e-9, ...points.map((point) => point.shown));
   const line = document.createElementNS(NS, "polyline");
-  line.setAttribute("points", points.map((point, place) => `${100 - ((points.length - 1 - place) * 100) / (POINTS - 1)},${30 - (28 * point.shown) / top}`).join(" "));
+  const drawn = points.length > 1 ? points : [points[0], points[0]]; // one point would draw nothing
+  line.setAttribute("points", drawn.map((point, place) => `${100 - ((drawn.length - 1 - place) * 100) / (POINTS - 1)},${30 - (27 * point.shown) / top}`).join(" "));
   for (const [name, value] of Object.entries({ viewBox: "0 0 100 32", preserveAspectRatio: "none", class: "chart", role: "img", "aria-label": `${title}, the last two minutes` })) svg.setAttribute(name, value);
   svg.append(line);
   return svg;

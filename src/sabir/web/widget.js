@@ -4,7 +4,7 @@
 (() => {
   const script = document.currentScript;
   const gateway = new URL("..", script.src);
-  const { mode = "chat", agent = "", title = "Ask us", accent = "#0f766e", placeholder = "Ask something…", target = "", theme = mode === "search" ? "light" : "auto" } = script.dataset; // a search box has the background of its page
+  const { mode = "chat", agent = "", title = "Ask us", accent = "#0f766e", placeholder = "Ask something…", greeting = "Ask a question in your own words.", target = "", theme = mode === "search" ? "light" : "auto" } = script.dataset; // a search box has the background of its page
   const auto = (rules) => `@media (prefers-color-scheme: dark) { ${rules} }`;
   const dark = { light: () => "", dark: (rules) => rules }[theme] ?? auto;
   const host = document.createElement("sabir-widget");
@@ -13,12 +13,15 @@
   style.replaceSync(`
     :host { all: initial; --accent: ${/^#[0-9a-f]{3,8}$/i.test(accent) ? accent : "#0f766e"}; font: 15px/1.5 system-ui, sans-serif; color: #17211f; }
     .chat { position: fixed; right: 20px; bottom: 20px; z-index: 2147483000; display: grid; justify-items: end; gap: 12px; }
-    .open { width: 56px; height: 56px; border: 0; border-radius: 50%; background: var(--accent); color: #fff; font-size: 24px; cursor: pointer; box-shadow: 0 4px 16px rgb(0 0 0 / 25%); }
+    .open { width: 56px; height: 56px; border: 0; border-radius: 50%; background: var(--accent); color: #fff; cursor: pointer; box-shadow: 0 4px 16px rgb(0 0 0 / 25%); }
     .box { display: grid; grid-template-rows: auto minmax(0, 1fr) auto; width: min(380px, calc(100vw - 40px)); height: min(560px, calc(100vh - 120px)); border-radius: 14px; background: #fff; box-shadow: 0 8px 40px rgb(0 0 0 / 22%); overflow: hidden; }
     .search { display: grid; gap: 10px; } .search .log { display: grid; gap: 10px; }
     [hidden] { display: none !important; }
     h2 { margin: 0; padding: 12px 16px; font-size: 16px; background: var(--accent); color: #fff; } .search h2 { display: none; }
     .log { padding: 14px 16px; overflow-y: auto; } .search .log { padding: 0; }
+    .open svg { display: block; margin: auto; fill: none; stroke: currentColor; stroke-width: 1.9; stroke-linecap: round; stroke-linejoin: round; }
+    .open[aria-expanded="true"] .closed, .open[aria-expanded="false"] .opened { display: none; }
+    .hello { margin: 0; color: #5b6a66; }
     .said { width: fit-content; margin: 0 0 8px auto; padding: 6px 12px; border-radius: 12px; background: var(--accent); color: #fff; overflow-wrap: anywhere; }
     .words { margin: 0 0 10px; overflow-wrap: anywhere; } .plain { white-space: pre-wrap; } .soft { color: #5b6a66; }
     .words > :first-child { margin-top: 0; } .words > :last-child { margin-bottom: 0; } .words p, .words ul, .words ol { margin: 6px 0; } .words ul, .words ol { padding-left: 22px; }
@@ -26,9 +29,9 @@
     .words table { border-collapse: collapse; font-size: 13px; } .words th, .words td { padding: 3px 8px; border: 1px solid #dfe4e2; text-align: left; }
     .item { margin: 0 0 10px; padding: 10px 12px; border: 1px solid #dfe4e2; border-radius: 10px; } .item a { color: var(--accent); font-weight: 600; text-decoration: none; } .item p { margin: 4px 0 0; font-size: 13px; }
     form { display: flex; gap: 8px; padding: 10px 12px; border-top: 1px solid #dfe4e2; } .search form { padding: 0; border: 0; }
-    input { flex: 1; min-width: 0; padding: 9px 12px; border: 1px solid #dfe4e2; border-radius: 10px; font: inherit; } button.go { padding: 0 14px; border: 0; border-radius: 10px; background: var(--accent); color: #fff; font: inherit; cursor: pointer; }
+    input { flex: 1; min-width: 0; padding: 9px 12px; border: 1px solid #dfe4e2; border-radius: 10px; font: inherit; } input::placeholder { color: #5b6a66; opacity: 1; } button.go { padding: 0 14px; border: 0; border-radius: 10px; background: var(--accent); color: #fff; font: inherit; cursor: pointer; }
     :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-  ` + dark(`:host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft { color: #9db0ab; } .item a, .words a { color: color-mix(in srgb, var(--accent) 45%, white); }`));
+  ` + dark(`:host { color: #e6edeb; } .box { background: #171e1c; } input { background: #101514; color: inherit; border-color: #2c3835; } .item, form { border-color: #2c3835; } .soft, .hello, input::placeholder { color: #9db0ab; } :focus-visible { outline-color: color-mix(in srgb, var(--accent) 45%, white); } .item a, .words a { color: color-mix(in srgb, var(--accent) 45%, white); }`));
   root.adoptedStyleSheets = [style];
 
   const markdown = import(new URL("markdown.js", script.src)).catch(() => null); // without it, the words stay plain
@@ -38,6 +41,13 @@
     if (className) node.className = className;
     if (text !== undefined) node.textContent = text;
     return node;
+  };
+  const icon = (className, path) => {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [name, value] of Object.entries({ viewBox: "0 0 24 24", width: 26, height: 26, class: className, "aria-hidden": "true" })) svg.setAttribute(name, value);
+    svg.append(document.createElementNS(svg.namespaceURI, "path"));
+    svg.firstChild.setAttribute("d", path);
+    return svg;
   };
   const isWeb = (url) => {
     try {
@@ -62,11 +72,18 @@
   if (mode === "search") box.append(log);
   frame.append(box);
   if (mode !== "search") {
-    const open = make("button", "open", "?");
-    open.setAttribute("aria-label", title);
+    const open = make("button", "open");
+    const label = (isOpen) => {
+      open.setAttribute("aria-label", isOpen ? `Close ${title}` : title);
+      open.setAttribute("aria-expanded", String(isOpen));
+    };
+    open.append(icon("closed", "M5 5h14a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V7a2 2 0 0 1 2-2z"), icon("opened", "M6 6l12 12M18 6L6 18"));
     box.hidden = true;
+    label(false);
+    log.append(make("p", "hello", greeting));
     open.onclick = () => {
       box.hidden = !box.hidden;
+      label(!box.hidden);
       if (!box.hidden) input.focus();
     };
     frame.append(open);
@@ -83,6 +100,7 @@
     go.disabled = true;
     if (mode === "search") log.replaceChildren();
     else log.append(make("p", "said", text));
+    log.querySelector(".hello")?.remove();
     const wait = make("p", "words soft", "…");
     log.append(wait);
     try {

@@ -13,7 +13,7 @@ export async function browse(executablePath, steps) {
   const browser = await chromium.launch({ executablePath, args: FLAGS });
   const told = { hosts: new Set(), wrong: [] };
   const open = async (options = {}) => {
-    const page = await (await browser.newContext(options)).newPage();
+    const page = await (await browser.newContext({ reducedMotion: "reduce", ...options })).newPage();
     page.setDefaultTimeout(20000);
     page.on("request", (request) => /^(blob|data):/.test(request.url()) || told.hosts.add(new URL(request.url()).host));
     page.on("pageerror", (error) => told.wrong.push(error.message));

@@ -183,7 +183,7 @@ async function signIn(open) {
   const why = await page.locator("#sign-in-why").innerText();
   await page.screenshot({ path: `${shots}/sign-in.png` });
   await page.fill("#key", key);
-  await page.getByText("Save", { exact: true }).click();
+  await page.locator("#sign-in button.primary").click();
   await page.waitForSelector("#agent option:nth-child(3)", { state: "attached" });
   const agents = await page.locator("#agent option").allInnerTexts();
   await say(page, "parrot", "hello", "nlip");

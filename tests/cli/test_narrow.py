@@ -1,0 +1,75 @@
+"""Long lines on a terminal: the bytes on the wire keep their arrow, and messages of the inbox stay in their column."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from cli.terminal import ESCAPES, Terminal
+from conftest import Served, serving
+from sabir import Gateway
+from sabir.agents.echo import echo
+
+LONG = "a long task whose words do not fit into one line of a narrow terminal, so that they have to be broken somewhere"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(Gateway(echo, home=tmp_path_factory.mktemp("home"))) as served:
+        yield served
+
+
+def screen(folder: Path, *arguments: str) -> tuple[str, list[str]]:
+    """What a command writes to a terminal of 80 columns: as it is, and the lines without what only acts there."""
+    terminal = Terminal([sys.executable, "-m", "sabir", *arguments], folder, COLUMNS="80")
+    try:
+        terminal.until("\n")  # it has begun
+        while terminal.process.poll() is None:
+            _read(terminal)
+        _read(terminal)
+        return terminal.raw, ESCAPES.sub("", terminal.raw).splitlines()
+    finally:
+        terminal.close()
+
+
+def _read(terminal: Terminal) -> None:
+    try:
+        terminal.until("\x00", seconds=0.3)  # never comes: reads what there is
+    except (AssertionError, OSError):  # nothing more for now, or the terminal is closed
+        pass
+
+
+def test_each_line_of_the_wire_has_its_arrow_and_fits(gateway: Served, tmp_path: Path) -> None:
+    raw, lines = screen(tmp_path, "ask", f"{gateway.url}/nlip", LONG, "--trace", "--new")
+    wire = [line for line in lines if line.startswith(("> ", "< "))]
+    assert any(line.startswith('> {"format"') for line in wire)
+    assert all(len(line) <= 80 for line in wire)
+    body = "".join(line[2:] for line in wire if line.startswith("> ")).partition("{")
+    assert json.loads(f"{{{body[2]}")["content"] == LONG  # no line of it was left without an arrow
+    assert "\x1b[2m> POST" in raw  # dimmed, so that the answer stands out
+
+
+def test_a_long_message_of_the_inbox_goes_on_below_its_sender(gateway: Served, tmp_path: Path) -> None:
+    message = {
+        "mcp_version": "0.1.0",
+        "message_id": "m-1",
+        "performative": "TASK_REQUEST",
+        "sender": {"agent_id": "ada"},
+        "receiver": {"agent_id": "ben"},
+        "timestamp": "2026-01-01T00:00:00Z",
+        "conversation_id": "c-1",
+        "payload": {"task_type": "ask", "task_description": LONG},
+    }
+    assert "Nothing waits for ben." in screen(tmp_path, "inbox", f"{gateway.url}/acl", "ben")[1]
+    assert httpx2.post(f"{gateway.url}/acl", json=message).status_code == 202
+    _, lines = screen(tmp_path, "inbox", f"{gateway.url}/acl", "ben")
+    first, *rest = [line for line in lines if line.strip()]
+    column = first.index("ada")
+    assert all(len(line) <= 80 for line in lines)
+    assert rest and all(line.startswith(" " * 18) and line[18] != " " for line in rest), (column, lines)
+    assert " ".join(" ".join([first, *rest]).split()).endswith(LONG)
