@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,56 +29,15 @@ hypothesis_settings.register_profile("sabir", deadline=None, suppress_health_che
 hypothesis_settings.load_profile("sabir")
 
 HERE = Path(__file__).resolve().parent
-# The files that take longest, the longest first, as `pytest --durations=0` measured them. The others come after them.
-LONGEST = (
-    "suites/durability/test_acl_kill.py",
-    "search/test_questions.py",
-    "suites/house/test_docs.py",
-    "protocols/mcp/test_conformance.py",
-    "conformance/test_mutants_over_http.py",
-    "web/test_playground.py",
-    "http/test_request_boundaries.py",
-    "protocols/acl/test_nodes.py",
-    "search/query/test_reading.py",
-    "conformance/test_mutants_over_websocket.py",
-    "cluster/test_leases.py",
-    "cli/test_extras.py",
-    "web/test_views.py",
-    "federation/test_others.py",
-    "protocols/nlweb/test_sites.py",
-    "suites/security/test_patterns.py",
-    "tasks/test_unreadable_tasks.py",
-    "cli/test_chat.py",
-    "bus/test_nats_faults.py",
-    "tasks/test_tasks_move.py",
-    "suites/security/test_words_in_logs.py",
-    "cli/test_ask.py",
-    "conformance/test_strange_servers.py",
-    "protocols/mcp/peer/test_descriptors.py",
-    "server/test_serving.py",
-    "conformance/test_mutants_over_amqp.py",
-    "suites/security/test_control_confirmed.py",
-    "guard/filters/test_filters_long.py",
-    "cli/test_unreachable.py",
-    "conformance/test_nlip_suite.py",
-    "protocols/mcp/peer/test_sizes.py",
-    "stores/test_read_only.py",
-    "cli/test_script.py",
-    "protocols/acl/test_commands.py",
-    "protocols/acl/test_check.py",
-    "protocols/nlip/amqp/test_door_and_peer.py",
-    "federation/test_gateways.py",
-    "protocols/mcp/door/proxy/test_owned_sessions.py",
-    "cli/test_programs.py",
-    "suites/house/test_shape.py",
-    "web/test_page.py",
-    "protocols/nlweb/door/test_promises.py",
-    "protocols/mcp/test_ask_mcp.py",
-    "protocols/nlip/door/test_fuzz.py",
-    "tasks/test_tasks.py",
-    "stores/postgres/test_postgres_silent.py",
-    "bus/test_bus_contract.py",
-)
+# What each file takes, the longest first. SABIR_TEST_RECORD=1 scripts/test measures them anew.
+LONGEST = HERE / "longest.txt"
+SHORT = 2.0  # seconds; files that take less are not listed
+_SECONDS: Counter[str] = Counter()  # by file, in the process that distributes the tests
+
+
+def longest() -> list[str]:
+    """The files that take longest, the longest first."""
+    return [line.partition(" ")[2] for line in LONGEST.read_text().splitlines()]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,16 +46,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """List the tests that failed in the file that ``scripts/test`` names; it runs them once more."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    _SECONDS[report.nodeid.partition("::")[0].removeprefix(f"{HERE.name}/")] += report.duration
     listing = os.environ.get("SABIR_TEST_FAILED")
-    if report.failed and listing and "PYTEST_XDIST_WORKER" not in os.environ:
+    if report.failed and listing:
         with Path(listing).open("a") as failed:
             failed.write(report.nodeid + "\n")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("SABIR_TEST_RECORD") == "1" and session.config.getoption("numprocesses", None):
+        found = [f"{seconds:.0f} {name}\n" for name, seconds in _SECONDS.most_common() if seconds >= SHORT]
+        LONGEST.write_text("".join(found))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first, so that two processes end at about the same time."""
-    place = {HERE / name: number for number, name in enumerate(LONGEST)}
+    """Long files come first, so that all processes end at about the same time."""
+    place = {HERE / name: number for number, name in enumerate(longest())}
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass

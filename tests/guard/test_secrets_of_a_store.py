@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,21 @@ def test_a_secret_may_stand_in_a_variable_and_none_at_all_is_a_mistake(tmp_path:
     with pytest.raises(ConfigError, match="secrets: expected at least one"):
         keys_from(tmp_path, [])
     assert keys_from(tmp_path) == [(tmp_path / "secret.key").read_bytes()]
+
+
+def test_only_a_secret_that_somebody_chose_is_slow_to_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow: list[bytes] = []
+    scrypt = hashlib.scrypt
+
+    def watched(secret: bytes, **settings: Any) -> bytes:
+        slow.append(secret)
+        return scrypt(secret, **settings)
+
+    monkeypatch.setattr(hashlib, "scrypt", watched)
+    [generated] = keys_from(tmp_path)
+    chosen = [OLD.encode(), OTHER.encode(), b"\xff" * 31]
+    assert len({fingerprint(each) for each in (generated, *chosen)}) == 4
+    assert slow == chosen
 
 
 async def starts(store: Store, *secrets: str, start: str = "", clock: Clock | None = None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -25,10 +26,12 @@ def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None or shutil.which("npm") is None:
         pytest.skip("needs a Chromium and npm: apt-get install chromium npm")
-    if not all((CLIENT / "node_modules" / name).exists() for name in PACKAGES):
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=200)
-        if done.returncode:
-            pytest.skip("needs packages from the npm registry, and npm ci cannot have them here")
+    with (CLIENT / "package.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes that run tests, one installs
+        if not all((CLIENT / "node_modules" / name).exists() for name in PACKAGES):
+            done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=200)
+            if done.returncode:
+                pytest.skip("needs packages from the npm registry, and npm ci cannot have them here")
     return found
 
 

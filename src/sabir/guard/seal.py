@@ -26,6 +26,7 @@ from sabir.private_files import own_folder
 
 PREFIX = "sb1."
 LEAST_SECRET: Final = 32  # characters; fewer could be guessed
+KEY_BYTES: Final = 32  # of a generated secret
 HOW_TO_MAKE_ONE: Final = "`openssl rand -hex 32` makes one"
 _NONCE = 12
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -134,7 +135,7 @@ def _kept(home: Path) -> list[bytes]:
     except FileExistsError:
         return [path.read_bytes()]
     with os.fdopen(handle, "wb") as file:
-        key = os.urandom(32)
+        key = os.urandom(KEY_BYTES)
         file.write(key)
         file.flush()
         os.fsync(file.fileno())

@@ -1,7 +1,8 @@
 """Checks that the nodes on a store share their secrets, and that a moved store is used with its own.
 
 Tokens sealed under other secrets do not open: conversations would be lost one by one without notice. So the store keeps
-a fingerprint of each secret it was used with: one-way, slow to compute, and useless to anybody else.
+a fingerprint of each secret it was used with: one-way and useless to anybody else. Guessing a secret that somebody
+chose would be slow.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from sabir.guard.seal import KEY_BYTES
 from sabir.stores.base import Record, Store
 
 logger = logging.getLogger("sabir")
@@ -34,7 +36,19 @@ WARNING: Final = (
 
 
 def fingerprint(secret: bytes) -> str:
-    return hashlib.scrypt(secret, salt=b"sabir fingerprint", n=4096, r=8, p=1, dklen=12).hex()
+    """Slow to compute for a secret that somebody chose; a generated one has 256 random bits, which nobody guesses."""
+    if _is_chosen(secret):
+        return hashlib.scrypt(secret, salt=b"sabir fingerprint", n=4096, r=8, p=1, dklen=12).hex()
+    return hashlib.blake2b(secret, person=b"sabir secret", digest_size=12).hexdigest()
+
+
+def _is_chosen(secret: bytes) -> bool:
+    """A configured secret is text. A generated one is 32 random bytes, which hardly ever happen to be UTF-8."""
+    try:
+        secret.decode()
+    except UnicodeDecodeError:
+        return len(secret) < KEY_BYTES
+    return True
 
 
 class Fingerprints:

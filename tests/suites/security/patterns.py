@@ -23,6 +23,7 @@ import sabir
 
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 SUFFIXES = ("", "\x00", " x!", "x")
+_CALL = re.compile(rf"\bre\s*\.\s*(?:{'|'.join(sorted(CALLS))})\b")
 MAX_PUMPS = 12
 
 
@@ -74,6 +75,8 @@ def _method(name: str, source: str) -> str:
 
 def _called(module: ModuleType, source: str, unknown: list[str]) -> Iterator[tuple[str, str, int, str]]:
     """The patterns that stand in calls of ``re``, wherever in the module that is."""
+    if not _CALL.search(source):  # parsing takes long
+        return
     names = {**vars(module), "re": re}
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):

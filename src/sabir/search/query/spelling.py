@@ -72,6 +72,25 @@ _LISTED: Final = frozenset(
 )
 
 
+def _by_start(words: Iterable[str]) -> Mapping[tuple[str, int], list[str]]:
+    """Words by their first letter and their length: so few of them have to be compared."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for word in words:
+        found.setdefault((word[0], len(word)), []).append(word)
+    return found
+
+
+_KNOWN_BY_START: Final = _by_start(_KNOWN)
+_FOODS_BY_START: Final = _by_start(_FOODS)
+
+
+def _one_letter_from(folded: str, *tables: Mapping[tuple[str, int], list[str]]) -> list[str]:
+    """The words of these tables that have the same first letter, and one letter wrong, missing, added or swapped."""
+    lengths = (len(folded) - 1, len(folded), len(folded) + 1)
+    same_start = (known for table in tables for length in lengths for known in table.get((folded[:1], length), ()))
+    return [known for known in same_start if one_apart(folded, known, 1)]
+
+
 def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
     """Words that are one letter away from a known word, each with that word.
 
@@ -81,9 +100,9 @@ def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
         folded = fold(word)
         if folded in STOPWORDS or folded in _FOODS or not _KNOWN.isdisjoint((folded, folded.rstrip("s"), f"{folded}s")):
             continue
-        known_words = _KNOWN if len(folded) > _SHORT else frozenset[str]()
-        known_words = known_words | _FOODS if foods else known_words
-        near = [known for known in known_words if one_apart(folded, known, 1)]
+        tables = [_KNOWN_BY_START] if len(folded) > _SHORT else []
+        tables += [_FOODS_BY_START] if foods else []
+        near = _one_letter_from(folded, *tables)
         if not near and len(folded) > _LONG and _LISTED.isdisjoint((folded, folded.rstrip("s"), singular(folded))):
             near = [known for known in _KNOWN if known[0] == folded[0] and _apart(folded, known) <= 2]
         near = near or [known for known in _SHORT_WORDS if _swapped(folded, known)]
