@@ -225,8 +225,9 @@ check that goes beyond the source ([levels](check.md)).
 ARRANGEMENT_HEAD = """\
 ## How the code is arranged
 
-Decisions about the code itself, and their reasons. A *durable* turn is recorded in the store before it is answered. A
-*stateless* turn belongs to an agent without memory, and its answer does not wait for the store.
+These are decisions about the code itself. The bold sentence is the decision; the text after it is the reason, often a
+problem that the code had before. In the measurements, a *durable* turn is recorded in the store before it is answered;
+a *stateless* turn belongs to an agent without memory, and its answer does not wait for the store.
 """
 DECISIONS_HEAD = """\
 # Decisions

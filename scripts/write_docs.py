@@ -62,8 +62,8 @@ generates it from the commands.
 
 **Addresses.** The address of an agent is a URL. You may leave out `http://` (`127.0.0.1:8080`). The address
 `stdio:COMMAND` runs the command, an MCP server, and talks to it over standard input and output. The environment
-variable `SABIR_URL` sets the default address, and `SABIR_TOKEN` the API key or token to send: with both set, `sabir
-ask "Hello"` is enough.
+variable `SABIR_URL` is the default address, and `SABIR_TOKEN` is the API key or token to send. With both set,
+`sabir ask "Hello"` is enough.
 
 **Output** is for people, unless you add `--json`. Then the result is JSON on standard output. An error is one line on
 standard error, `{"error": {"code", "message", "hint"}}` ([codes](errors.md)), and so is a note, `{"note": "…"}`.

@@ -14,7 +14,7 @@ from .address import address_of
 from .ask import service_of, trust
 from .printing import show
 
-EPILOG = "SABIR_URL is the address if none is given; SABIR_TOKEN is the API key or token to send."
+EPILOG = "SABIR_URL is the default address; SABIR_TOKEN is the API key or token to send."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

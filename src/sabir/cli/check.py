@@ -29,20 +29,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
         choices=list(BINDINGS),
         metavar="B",
-        help=f"only this binding of NLIP: {', '.join(BINDINGS)}",
+        help=f"test only this binding of NLIP: {', '.join(BINDINGS)}",
     )
     parser.add_argument(
         "--level",
         choices=LEVELS,
         default="should",
-        help="the lowest level whose failures count, from must over should (default) to ours",
+        help="count failures of this level and of stricter ones; must is the strictest (default should)",
     )
     parser.add_argument("--verbose", action="store_true", help="list every check, including those that passed")
     parser.add_argument("--evidence", action="store_true", help="show the bytes of the checks that failed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, including the bytes")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit report for CI")
     parser.add_argument("--slow", type=float, default=0.0, metavar="S", help="seconds to wait between checks")
-    parser.add_argument("--timeout", type=float, default=15.0, metavar="S", help="seconds for each check (default 15)")
+    parser.add_argument(
+        "--timeout", type=float, default=15.0, metavar="S", help="seconds that a check may take (default 15)"
+    )
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
 
 

@@ -34,9 +34,7 @@ LANGUAGES = {".py": "python", ".js": "javascript", ".ts": "typescript", ".rs": "
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the source file")
-    parser.add_argument(
-        "action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for; only `refactor` exists"
-    )
+    parser.add_argument("action", metavar="ACTION", choices=list(COMMANDS), help="what to ask for: refactor")
     parser.add_argument(
         "--select", metavar="FROM:TO", help="the first and last line, counted from 1 (default: the whole file)"
     )

@@ -41,7 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--store", metavar="URL", help="the store: memory:, sqlite:///path or postgresql://…")
     parser.add_argument(
-        "--durability", choices=["process", "power"], help="survive kill -9 (process, the default), or power loss too"
+        "--durability",
+        choices=["process", "power"],
+        help="what data survives: the death of the process (default), or also a power failure",
     )
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain (PEM); turns TLS on")
     parser.add_argument("--tls-key", metavar="FILE", help="private key of the certificate (PEM)")
