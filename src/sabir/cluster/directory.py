@@ -94,6 +94,7 @@ class Change(msgspec.Struct, frozen=True):
 
     kind: Literal["registered", "modified", "deregistered"]
     entry: Entry
+    version: int = 0  # of the record, if it was modified
 
 
 _SLOTS: Final = ("skills", "ontologies", "languages", "protocols", "groups")
@@ -370,7 +371,7 @@ def _compared(known: dict[str, tuple[bytes, Entry]], records: Iterable[Record], 
         if before is None:
             changes.append(Change("registered", entry))
         elif msgspec.structs.replace(before[1], until=entry.until) != entry:
-            changes.append(Change("modified", entry))
+            changes.append(Change("modified", entry, record.version))
     changes += [Change("deregistered", known.pop(key)[1]) for key in sorted(gone)]
     return changes
 

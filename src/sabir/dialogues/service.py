@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -441,10 +441,17 @@ class Dialogues:
 
     # -- for people ---------------------------------------------------------------------------------
 
-    async def view(self, conversation: str) -> dict[str, Any]:
-        """The messages of a conversation, its state with each participant, and its deadlines (ACL-29)."""
-        rows = await self.store.dialogues(conversation=conversation)
-        said = await self.store.utterances(conversation)
+    async def view(self, conversation: str, names: Set[str] | None = None) -> dict[str, Any]:
+        """The messages of a conversation, its state with each participant, and its deadlines (ACL-29).
+
+        With ``names``, only what these agents take part in: strangers may use the same conversation id.
+        """
+
+        def is_shown(item: DialogueRow | UtteranceRow) -> bool:
+            return names is None or item.initiator in names or item.participant in names
+
+        rows = [row for row in await self.store.dialogues(conversation=conversation) if is_shown(row)]
+        said = [item for item in await self.store.utterances(conversation) if is_shown(item)]
         return {
             "conversation_id": conversation,
             "dialogues": [

@@ -17,11 +17,13 @@ from joserfc.jwk import OKPKey
 from acl_messages import message
 from conftest import Served, serving
 from sabir.agents.echo import echo
+from sabir.cluster.directory import Change, Entry
 from sabir.errors import ConfigError
 from sabir.gateway.gateway import Gateway
 from sabir.guard.build import GuardSettings
 from sabir.guard.identity.api_keys import ApiKeys
 from sabir.guard.rights import Rule
+from sabir.protocols.acl.door.door import Acl
 from sabir.protocols.acl.wire.envelope import encode, envelope_of, plain, stamp
 from sabir.protocols.acl.wire.signatures import encrypted, keys_of, signed
 from sabir.stores.base import AuditLine
@@ -95,7 +97,7 @@ def said(sender: str = "eddy", to: str = "echo", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(params=["off"])
 def services(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    doors = {"acl": {"signatures": request.param}}
+    doors = {"acl": {"signatures": request.param, "groups": {"choir": ["echo"]}}}
     gateway = Gateway(echo, home=tmp_path, guard=GuardSettings(rights=RULES), doors=doors)
     with serving(gateway) as served:
         yield served
@@ -172,6 +174,71 @@ def test_a_conversation_of_others_is_not_shown(services: Served) -> None:  # ACL
     assert (alice.http.get(path).status_code, mallory.http.get(path).status_code) == (200, 404)
 
 
+@pytest.mark.parametrize("receiver", [{"agent_ids": ["echo", "df"]}, {"agent_id": "*"}, {"group": "choir"}])
+def test_the_id_of_a_conversation_opens_nothing_of_others(
+    services: Served, receiver: dict[str, Any]
+) -> None:  # ACL-29, ACL-47
+    """Whoever guesses an id and opens a conversation of that name sees their own messages, and no others."""
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+    task = {"task_type": "ask", "task_description": "a secret"}
+    sent = {**said("eddy", conversation_id="plan"), "receiver": receiver, "payload": task}
+    assert alice.post(sent).status_code == 202
+    assert mallory.post(said("mallory", conversation_id="plan")).status_code == 202
+    view = mallory.http.get("/acl/conversations/plan")
+    assert {item["initiator"] for item in view.json()["dialogues"]} == {"mallory"}
+    assert "a secret" not in view.text
+    assert "a secret" in alice.http.get("/acl/conversations/plan").text
+
+
+def test_an_award_does_the_work_of_its_own_call(services: Served) -> None:  # ACL-47, ACL-17
+    alice, mallory = Client(services, "alice"), Client(services, "mallory")
+
+    def call(client: Client, name: str) -> dict[str, Any]:
+        task = {"task_type": "ask", "task_description": f"the work of {name}"}
+        sent = {**said(name, conversation_id="job"), "performative": "CALL_FOR_PROPOSALS", "payload": task}
+        return dict(client.http.post("/acl", json=sent, headers={"prefer": "wait=20"}).json())
+
+    bid = call(alice, "alice")
+    call(mallory, "mallory")
+    award = {**said("alice", conversation_id="job", in_reply_to=bid["message_id"]), "performative": "ACCEPT_PROPOSAL"}
+    told = alice.http.post("/mcp-request", json={**award, "payload": {}}, headers={"prefer": "wait=20"}).json()
+    assert told["performative"] == "INFORM_RESULT"
+    assert "the work of alice" in told["payload"]["result_summary"]
+
+
+def test_a_subscriber_hears_only_of_agents_it_may_use(tmp_path: Path) -> None:  # ACL-19, ACL-41
+    rules = (Rule(roles=("known",), agents=("df", "echo", "open-*")), Rule(roles=("id:key:bob",)))
+    with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
+        alice, bob = Client(served, "alice"), Client(served, "bob")
+        given = {"performative": "SUBSCRIBE", "payload": {"topic": "directory", "lease_seconds": 60}}
+        told = alice.http.post("/acl", json={**said("eddy", "df"), **given}, headers={"prefer": "wait=20"}).json()
+        assert told["performative"] == "TASK_ACCEPT"
+        for name in ("hidden", "open-1"):
+            bob.register(name, OKPKey.generate_key("Ed25519"))
+        end, heard = time.monotonic() + 20, []
+        while not heard and time.monotonic() < end:
+            listed = alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).json()["messages"]
+            heard = [item["message"]["payload"]["event"]["entry"]["name"] for item in listed]
+    assert heard == ["open-1"]
+
+
+def test_a_change_of_the_directory_is_told_once_whoever_sees_it(services: Served) -> None:  # ACL-19, ACL-41
+    """Each node of a cluster sees a change; what they tell has the same id."""
+    alice = Client(services, "alice")
+    given = {"performative": "SUBSCRIBE", "payload": {"topic": "directory", "lease_seconds": 60}}
+    alice.http.post("/acl", json={**said("eddy", "df"), **given}, headers={"prefer": "wait=20"})
+    door = next(door for door in services.gateway.doors if isinstance(door, Acl))
+    loop = services.server.loop
+    assert loop is not None
+    entry = Entry("painter", skills=("oil",), until=1.0)
+    changes = [Change("registered", entry), Change("modified", entry, 2), Change("modified", entry, 4)]
+    for change in (*changes, *changes):
+        asyncio.run_coroutine_threadsafe(door.yellow_pages.notify(change), loop).result(20)
+    listed = alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).json()["messages"]
+    kinds = [item["message"]["payload"]["event"]["kind"] for item in listed]
+    assert kinds == ["registered", "modified", "modified"]
+
+
 def test_an_entry_of_others_is_not_changed(services: Served) -> None:  # ACL-41
     alice, mallory = Client(services, "alice"), Client(services, "mallory")
     alice.register("painter", OKPKey.generate_key("Ed25519"))
@@ -215,6 +282,14 @@ def test_who_signs_once_cannot_be_downgraded(services: Served) -> None:  # ACL-4
     alice.register("eddy", key)
     assert alice.post(encode(signed(envelope_of(said("eddy")), key))).status_code == 202
     assert is_unauthorised(alice.post(said("eddy")))
+
+
+@pytest.mark.parametrize("signatures", ["accept", "require"])
+def test_a_replay_is_remembered_as_long_as_it_is_valid(tmp_path: Path, signatures: str) -> None:  # ACL-48
+    short = {"signatures": signatures, "skew_seconds": 300, "keep_seconds": 599, "remember_seconds": 10}
+    with pytest.raises(ConfigError, match=r"doors.acl.remember_seconds: expected at least twice skew_seconds"):
+        Gateway(echo, home=tmp_path, doors={"acl": short})
+    Gateway(echo, home=tmp_path, doors={"acl": {**short, "keep_seconds": 600}})
 
 
 def test_an_encrypted_payload_is_carried_and_the_audit_says_what_was_not_applied(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from joserfc.jwk import KeySet, OKPKey
 
 from conftest import Served
 from gates import Gate
@@ -24,9 +26,10 @@ from sabir.protocols.acl.peer.codons import (
 )
 from sabir.protocols.acl.peer.messenger import AclConversation, Messenger
 from sabir.protocols.acl.wire.envelope import Envelope
+from sabir.protocols.acl.wire.signatures import encrypted
 from sabir.protocols.connect import connect
 
-Make = Callable[[str], Messenger]
+Make = Callable[..., Messenger]
 
 
 @pytest.fixture
@@ -34,8 +37,8 @@ async def make(served: Served) -> AsyncIterator[Make]:
     """Messengers with names of their own."""
     async with AsyncExitStack() as stack:
 
-        def made(name: str) -> Messenger:
-            messenger = Messenger(f"{served.url}/acl", f"{name}-{uuid4().hex[:8]}")
+        def made(name: str, **options: Any) -> Messenger:
+            messenger = Messenger(f"{served.url}/acl", f"{name}-{uuid4().hex[:8]}", **options)
             messenger.start()
             stack.push_async_callback(messenger.close)
             return messenger
@@ -168,7 +171,49 @@ async def test_a_subscription_follows_a_topic_and_ends_its_lease(make: Make) -> 
     async with asyncio.timeout(30):
         event = await waiting
     assert (event["kind"], event["entry"]["skills"]) == ("registered", [skill])
-    await events.aclose()  # type: ignore[attr-defined]
+    await events.aclose()
+
+
+async def test_a_lease_is_renewed_while_events_keep_arriving(make: Make) -> None:  # ACL-52, ACL-19
+    source, eddy = make("source"), make("eddy")
+
+    @source.on("SUBSCRIBE")
+    async def publish(conversation: AclConversation, message: Envelope) -> None:
+        await conversation.say("TASK_ACCEPT", {"status": "accepted"})
+        while await conversation.next(0.1) is None:  # until it is renewed
+            await conversation.say("NOTIFY", {"topic": "ticks", "event": "tick"})
+        await conversation.say("NOTIFY", {"topic": "ticks", "event": "renewed"})
+
+    await source.link.waiting(source.name)  # known from now on
+    async with asyncio.timeout(30), aclosing(subscribe(eddy, source.name, "ticks", lease_seconds=3.0)) as events:
+        async for event in events:
+            if event == "renewed":
+                break
+
+
+async def test_what_cannot_be_decrypted_is_not_understood(make: Make) -> None:  # ACL-48, C-2
+    eddy, worker = make("eddy"), make("worker", decryption_key=OKPKey.generate_key("X25519"))
+    await worker.link.waiting(worker.name)
+    closed = encrypted({"task_type": "x", "task_description": "x"}, KeySet([OKPKey.generate_key("X25519")]))
+    conversation = await eddy.open("TASK_REQUEST", worker.name, closed)
+    told = await conversation.result(30)
+    assert (told.performative, told.payload["reason_code"]) == ("NOT_UNDERSTOOD", "invalid_payload_structure")
+
+
+async def test_a_decrypted_payload_is_handled_as_any_other(make: Make) -> None:  # ACL-48, C-2
+    key = OKPKey.generate_key("X25519")
+    eddy, worker = make("eddy"), make("worker", decryption_key=key)
+    await worker.link.waiting(worker.name)
+    read: list[str] = []
+
+    @worker.on("TASK_REQUEST")
+    async def work(conversation: AclConversation, message: Envelope) -> None:
+        read.append(message.payload["task_description"])
+        await conversation.say("TASK_REJECT", {"status": "rejected"})
+
+    closed = eddy.encrypt({"task_type": "x", "task_description": "a secret"}, KeySet([key]))
+    await (await eddy.open("TASK_REQUEST", worker.name, closed)).result(30)
+    assert read == ["a secret"]
 
 
 SAGA = """
@@ -191,6 +236,24 @@ async def test_a_saga_is_done_or_undone(
     state = await run_saga(make("eddy"), Saga.load(file), tmp_path / "state.json")
     assert (state.outcome, state.undone) == (outcome, undone)
     assert list(state.done)[:2] == ["flight", "hotel"]
+
+
+async def test_a_step_whose_undo_fails_is_not_undone(make: Make, tmp_path: Path) -> None:  # ACL-52
+    """What could not be undone is named, and is asked for again when the saga is run again."""
+    eddy, hotel = make("eddy"), make("hotel")
+
+    @hotel.on("TASK_REQUEST")
+    async def work(conversation: AclConversation, message: Envelope) -> None:
+        done = message.payload["task_description"] == "book a hotel"
+        status = "success" if done else "failure"
+        await conversation.say("INFORM_RESULT", {"task_status": status, "result_summary": "", "result_details": {}})
+
+    await hotel.link.waiting(hotel.name)
+    file = tmp_path / "saga.yaml"
+    file.write_text(SAGA.replace("painter", hotel.name).replace("LAST", "broken"))
+    for _ in range(2):
+        state = await run_saga(eddy, Saga.load(file), tmp_path / "state.json")
+        assert (state.outcome, state.undone, state.stuck) == ("failed", ("flight",), ("hotel",))
 
 
 async def test_a_saga_goes_on_after_a_restart_and_repeats_nothing(served: Served, tmp_path: Path) -> None:  # ACL-52

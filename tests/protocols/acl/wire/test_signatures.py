@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from contextlib import nullcontext
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import KeySet, OKPKey
 
 from acl_messages import message
 from sabir.errors import BadMessage
 from sabir.protocols.acl.wire.canonical import canonical
-from sabir.protocols.acl.wire.envelope import decode, encode, envelope_of
-from sabir.protocols.acl.wire.signatures import decrypted, encrypted, is_encrypted, keys_of, signed, verify
+from sabir.protocols.acl.wire.envelope import decode, encode, envelope_of, plain
+from sabir.protocols.acl.wire.payloads import is_encrypted
+from sabir.protocols.acl.wire.signatures import decrypted, encrypted, keys_of, signed, verify
 
 KEY = OKPKey.generate_key("Ed25519")
 OTHER = OKPKey.generate_key("Ed25519")
@@ -54,6 +58,31 @@ def test_a_changed_message_is_refused(change: dict[str, str | None]) -> None:  #
     sent = msgspec.structs.replace(signed(envelope_of(message()), KEY), **change)
     with pytest.raises(BadMessage, match=r"\$.signature: expected a signature by the sender's key"):
         verify(sent, KeySet([KEY]))
+
+
+@pytest.mark.parametrize(
+    ("head", "is_good"),
+    [
+        ({"alg": "Ed25519"}, True),
+        ({"alg": "EdDSA", "kid": "1"}, True),  # the older name, of RFC 8037
+        ({"alg": "Ed25519", "crit": ["b64"], "b64": False}, False),  # an extension that nobody here understands
+        ({"alg": "none"}, False),
+        ({"alg": "HS256"}, False),
+        ([], False),
+    ],
+)
+def test_the_header_of_a_signature_is_checked(head: object, is_good: bool) -> None:  # ACL-48
+    sent = envelope_of(message())
+    encoded = _base64(json.dumps(head).encode())
+    private: Ed25519PrivateKey = KEY.get_op_key("sign")
+    tail = _base64(private.sign(f"{encoded}.{_base64(canonical(plain(sent)))}".encode()))
+    given = msgspec.structs.replace(sent, signature=f"{encoded}..{tail}")
+    with nullcontext() if is_good else pytest.raises(BadMessage):
+        verify(given, KeySet([OTHER, KEY]))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def test_the_signature_of_somebody_else_is_refused() -> None:  # ACL-48

@@ -16,6 +16,7 @@ from sabir.bus.base import Letter, LetterReceiver, Receiving
 from sabir.bus.store import StoreBus
 from sabir.card import Card
 from sabir.dialogues.service import CALLER, Dialogues, answer_to, topic_of
+from sabir.dialogues.states import OPENERS
 from sabir.errors import Conflict, NotFound, RateLimited, SabirError, StoreUnavailable, Unavailable
 from sabir.exchange.conversations import Tokens
 from sabir.exchange.request import TurnRequest
@@ -23,13 +24,23 @@ from sabir.guard import Credentials
 from sabir.http.door import DoorContext
 from sabir.http.request import MAX_TRACE, hops_of
 from sabir.message import JSON, Message
-from sabir.protocols.acl.wire.content import answer_of, capabilities_of, message_of, payload_for
+from sabir.protocols.acl.wire.acts import structured
+from sabir.protocols.acl.wire.content import (
+    answer_of,
+    capabilities_of,
+    failure,
+    message_of,
+    not_understood,
+    payload_for,
+    rejection,
+)
 from sabir.protocols.acl.wire.envelope import Envelope, decode
-from sabir.protocols.acl.wire.payloads import QueryCapabilities, Subscribe
+from sabir.protocols.acl.wire.payloads import Subscribe, is_encrypted
+from sabir.protocols.acl.wire.reasons import FAILURE, NOT_UNDERSTOOD, TASK_REJECT, encrypted_to_nobody, report_of
 from sabir.stores.base import TaskRow
 from sabir.turn import ANONYMOUS, Caller
 
-from .queries import holds, known_terms, negotiated, value_of
+from .queries import holds, known_terms, negotiated, query_of, value_of
 from .reports import TASK_TOPIC, TaskReports, id_of, key_of
 from .settings import AclSettings
 
@@ -76,11 +87,15 @@ class Bridge:
         """Handle one message to an agent of this gateway."""
         envelope = decode(letter.body)
         self._dialogues.log("RECEIVED", envelope)
+        if envelope.performative == "NOT_UNDERSTOOD":
+            return  # never answered (ACL-13)
         if envelope.conversation_id is None:  # a signed message is passed on unchanged
             envelope = msgspec.structs.replace(envelope, conversation_id=letter.order)
         caller = msgspec.json.decode(letter.headers[CALLER], type=Caller) if CALLER in letter.headers else ANONYMOUS
         card = self._services.rights.visible(caller, self._services.agents[agent].card, DOOR)
         try:
+            if is_encrypted(envelope.payload):
+                raise encrypted_to_nobody(agent)
             if card is None:
                 raise NotFound(f"there is no agent {agent!r} here")
             await self._act(envelope, agent, card, caller)
@@ -90,17 +105,15 @@ class Bridge:
             if isinstance(exc, NotFound) and exc.is_hidden:
                 ask = TurnRequest(Message.text(""), DOOR, agent, Credentials(caller.address, caller=caller))
                 await self._services.exchange.audit(ask, exc, None, caller)
-            await self._reports.answer(envelope, agent, *payload_for(exc))
+            await self._reports.answer(envelope, agent, *refusal_of(envelope.performative, exc))
 
     async def _act(self, envelope: Envelope, agent: str, card: Card, caller: Caller) -> None:
         match envelope.performative:
             case "TASK_REQUEST":
                 await self._request(envelope, agent, card, caller)
             case "QUERY_CAPABILITIES":
-                assert isinstance(envelope.content, QueryCapabilities)
-                await self._reports.answer(
-                    envelope, agent, "INFORM_CAPABILITIES", capabilities_of(envelope.content, card)
-                )
+                capabilities = capabilities_of(query_of(envelope), card)
+                await self._reports.answer(envelope, agent, "INFORM_CAPABILITIES", capabilities)
             case "QUERY_IF" | "QUERY_REF":
                 await self._query(envelope, agent, card, caller)
             case "CALL_FOR_PROPOSALS":
@@ -158,11 +171,13 @@ class Bridge:
     async def _query(self, envelope: Envelope, agent: str, card: Card, caller: Caller) -> None:
         payload = envelope.payload
         if envelope.performative == "QUERY_IF":
-            known = holds(payload["condition"], self._services, agent, await self._dialogues.store.count_open(agent))
+            known = holds(
+                payload.get("condition"), self._services, agent, await self._dialogues.store.count_open(agent)
+            )
             if known is not None:
                 return await self._reports.answer(envelope, agent, "INFORM_IF", known)
         else:
-            reference = payload["reference"]
+            reference = str(payload.get("reference", ""))
             found = value_of(reference, card, known_terms(card, self._settings.ontologies))
             if found is not None:
                 return await self._reports.answer(
@@ -180,7 +195,8 @@ class Bridge:
         calls = [
             decode(said.body)
             for said in await self._dialogues.store.utterances(envelope.conversation_id or "")
-            if said.performative == "CALL_FOR_PROPOSALS" and said.receiver == agent
+            if said.performative == "CALL_FOR_PROPOSALS"
+            and (said.sender, said.receiver) == (envelope.sender_id, agent)  # others may use the same conversation id
         ]
         if not calls:
             raise NotFound("the call for proposals is not known any more")
@@ -211,7 +227,7 @@ class Bridge:
 
     async def _subscribe(self, envelope: Envelope, agent: str, card: Card, caller: Caller) -> None:
         """Accept a subscription to the events of the caller's own task, or to a topic that the agent publishes."""
-        content = envelope.content
+        content = structured(envelope.performative, envelope.payload)
         assert isinstance(content, Subscribe)
         accepted = {"status": "accepted"}
         if content.topic == TASK_TOPIC:
@@ -245,6 +261,19 @@ class Bridge:
             except (Conflict, RateLimited) as exc:
                 logger.warning("%s did not get an event of %s: %s", row.initiator, agent, exc)
         return sent
+
+
+def refusal_of(performative: str, exc: SabirError) -> tuple[str, dict[str, Any]]:
+    """The act and payload that report an error, as far as the act may follow this one."""
+    act, payload = payload_for(exc)
+    report, text = report_of(exc), str(exc)
+    if act == TASK_REJECT and performative not in OPENERS:
+        return FAILURE, failure(report, text)  # the task was accepted before
+    if act == FAILURE and performative == "SUBSCRIBE":
+        return TASK_REJECT, rejection(report, text)
+    if act != NOT_UNDERSTOOD and performative == "PROPOSE":
+        return "REJECT_PROPOSAL", not_understood(report.reason, text)
+    return act, payload
 
 
 def _trace_of(envelope: Envelope) -> str | None:

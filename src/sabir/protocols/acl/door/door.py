@@ -40,7 +40,7 @@ from sabir.turn import Caller
 
 from .bridge import Bridge
 from .inbox import Inbox, is_number
-from .intake import DOOR, Intake, error_of, shown, status_of
+from .intake import DOOR, Intake, answer_of, receipt_of, shown, status_of
 from .owners import DF, Owners
 from .settings import AclSettings
 from .websocket import AclSocket
@@ -183,14 +183,9 @@ class Acl(Door):
                 # It has reached its receiver, and need not wait in the inbox for it.
                 await self.dialogues.store.drop_letter(envelope.sender_id, letter_id(reply))
                 return
-        receipt: dict[str, Any] = {"status": "accepted", "message_id": envelope.message_id}
-        if len(posted) == 1:
-            receipt["conversation_id"] = posted[0].dialogue.conversation
-            receipt["duplicate"] = posted[0].duplicate
-        else:
-            receipt["receivers"] = [item.dialogue.peer_of(envelope.sender_id) for item in posted]
-            receipt["conversation_id"] = envelope.conversation_id or envelope.message_id
-        await respond(send, 202, receipt)
+        await respond(
+            send, 202, {"status": "accepted", "message_id": envelope.message_id, **receipt_of(envelope, posted)}
+        )
 
     async def _refuse(
         self,
@@ -202,12 +197,7 @@ class Acl(Door):
     ) -> None:
         if isinstance(exc, SabirError):
             exc = await admission.rejected(exc)
-        answer = error_of(exc, envelope, value)
-        body = shown(answer, is_ide(value))
-        said = value.get("performative") if isinstance(value, dict) else None
-        if said == "NOT_UNDERSTOOD" and answer.performative == "NOT_UNDERSTOOD":
-            body = {"status": "refused", **answer.payload}  # never answered by another one (ACL-13)
-        await respond(send, status_of(exc), body, refusal_headers(exc))
+        await respond(send, status_of(exc), answer_of(exc, envelope, value), refusal_headers(exc))
 
     # -- inboxes ----------------------------------------------------------------------------------
 
@@ -319,12 +309,8 @@ class Acl(Door):
         limited = admission.with_rate_limit_headers(send)
         try:
             caller = await admission.authenticate_and_charge()
-            view = await self.dialogues.view(scope["path_params"]["id"])
-            names = set(await self.owners.names_of(caller))
-            if caller.kind != "local":
-                mine = [item for item in view["dialogues"] if names & {item["initiator"], item["participant"]}]
-                view["dialogues"] = mine
-                view["messages"] = [m for m in view["messages"] if _concerns(m, names)]
+            names = None if caller.kind == "local" else set(await self.owners.names_of(caller))
+            view = await self.dialogues.view(scope["path_params"]["id"], names)
             if not view["dialogues"]:
                 raise NotFound("conversation not found, or not yours")
             await respond(limited, 200, view)
@@ -420,8 +406,3 @@ def _search_of(asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 def _plain(body: bytes) -> JSON:
     return json_of(msgspec.msgpack.decode(body)[1])
-
-
-def _concerns(message: Mapping[str, Any], names: set[str]) -> bool:
-    receiver = message.get("receiver", {})
-    return message["sender"]["agent_id"] in names or receiver.get("agent_id") in names or "agent_id" not in receiver

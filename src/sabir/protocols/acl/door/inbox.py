@@ -15,7 +15,7 @@ from sabir.dialogues.service import Dialogues
 from sabir.errors import BadInput, StoreUnavailable
 from sabir.ids import new_id
 from sabir.protocols.acl.wire.envelope import Envelope, decode
-from sabir.stores.letters import DeadRow, LetterRow
+from sabir.stores.letters import HIGH, DeadRow, LetterRow
 
 LEASE: Final = 30.0  # seconds; renewed while the stream is open
 _BEAT: Final = 15.0  # seconds after which a silent stream sends a keep-alive
@@ -35,7 +35,7 @@ class Inbox:
         self._agents = agents
         self._stopping = stopping
         self._holder = new_id()
-        self._held: dict[int, str] = {}
+        self._held: dict[int, int] = {}  # the priorities of the letters held, by their numbers
         self._renewed = time.monotonic()
 
     async def acknowledge(self, through: int) -> int:
@@ -43,8 +43,10 @@ class Inbox:
         count = 0
         for agent in self._agents:
             count += await self._dialogues.store.acknowledge_letters(agent, through)
-        for number in [number for number in self._held if number <= through]:
-            del self._held[number]
+        least = self._held.get(through, HIGH)  # letters of a lower priority stay, as in the store
+        self._held = {
+            number: priority for number, priority in self._held.items() if number > through or priority < least
+        }
         return count
 
     async def drop(self, numbers: tuple[int, ...]) -> int:
@@ -85,9 +87,9 @@ class Inbox:
             return []  # try again later
         except asyncio.CancelledError:  # cut off, they might still be taken, and nobody would have them
             with suppress(StoreUnavailable):
-                self._held.update((row.number, agent) for row in await taking)
+                self._held.update((row.number, row.priority) for row in await taking)
             raise
-        self._held.update((row.number, agent) for row in rows)
+        self._held.update((row.number, row.priority) for row in rows)
         return rows
 
     async def _read(self, row: LetterRow) -> Envelope | None:
@@ -96,6 +98,7 @@ class Inbox:
         except (msgspec.DecodeError, BadInput) as exc:
             dead = DeadRow(row.box, row.body, f"cannot be read: {exc}", row.deliveries, time.time())
             await self._dialogues.store.move_to_dead(row.number, dead)
+            self._held.pop(row.number, None)
             return None
         if row.deliveries > self._dialogues.bus.limits.deliveries:
             reason = f"was delivered {row.deliveries - 1} times and never acknowledged"

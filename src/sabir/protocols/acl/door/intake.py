@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -20,8 +21,16 @@ from sabir.protocols.acl.wire.acts import ACTS
 from sabir.protocols.acl.wire.content import failure, not_understood, payload_for, rejection
 from sabir.protocols.acl.wire.envelope import Envelope, encode, envelope_of, plain, stamp
 from sabir.protocols.acl.wire.ide import from_ide, is_ide, to_ide
-from sabir.protocols.acl.wire.reasons import FAILURE, NOT_UNDERSTOOD, TASK_REJECT, ErrorReport, Rejected, report_of
-from sabir.protocols.acl.wire.signatures import is_encrypted
+from sabir.protocols.acl.wire.payloads import is_encrypted
+from sabir.protocols.acl.wire.reasons import (
+    FAILURE,
+    NOT_UNDERSTOOD,
+    TASK_REJECT,
+    ErrorReport,
+    Rejected,
+    encrypted_to_nobody,
+    report_of,
+)
 from sabir.stores.base import AuditLine
 from sabir.turn import Caller
 
@@ -92,7 +101,10 @@ class Intake:
         if not await self._owners.is_known(receiver):
             raise Rejected(UNREGISTERED, f"there is no agent {receiver!r} here")
         detail: dict[str, Any] = {"act": envelope.performative}
+        local = receiver in self._services.agents or receiver == DF
         if is_encrypted(envelope.payload):
+            if local:
+                raise encrypted_to_nobody(receiver)
             detail["not_applied"] = "filters, because the payload is encrypted to its receiver"
         line = AuditLine(
             time.time(),
@@ -105,7 +117,6 @@ class Intake:
             envelope.conversation_id or "",
             detail,
         )
-        local = receiver in self._services.agents or receiver == DF
         encoded = msgspec.json.encode(caller) if local else None
         posted = await self._dialogues.post(envelope, receiver, audit=line, caller=encoded)
         if posted.duplicate and envelope.signature is not None:
@@ -165,6 +176,23 @@ def error_of(exc: SabirError | Rejected, envelope: Envelope | None, value: JSON 
         timestamp=stamp(time.time()),
         payload=payload,
     )
+
+
+def answer_of(exc: SabirError | Rejected, envelope: Envelope | None, value: JSON) -> dict[str, Any]:
+    """What the sender of a message gets for an error, in the format of the message."""
+    answer = error_of(exc, envelope, value)
+    said = value.get("performative") if isinstance(value, dict) else None
+    if said == NOT_UNDERSTOOD == answer.performative:
+        return {"status": "refused", **answer.payload}  # never answered by another one (ACL-13)
+    return shown(answer, is_ide(value))
+
+
+def receipt_of(envelope: Envelope, posted: Sequence[Posted]) -> dict[str, Any]:
+    """What the sender of a message learns once it is stored."""
+    if len(posted) == 1:
+        return {"conversation_id": posted[0].dialogue.conversation, "duplicate": posted[0].duplicate}
+    receivers = [item.dialogue.peer_of(envelope.sender_id) for item in posted]
+    return {"receivers": receivers, "conversation_id": envelope.conversation_id or envelope.message_id}
 
 
 def _sender(given: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from sabir.errors import BadMessage, ConfigError, MissingExtra
 from sabir.protocols.acl.wire.acts import PROTOCOL
 from sabir.protocols.acl.wire.envelope import Envelope
-from sabir.protocols.acl.wire.signatures import is_encrypted
+from sabir.protocols.acl.wire.payloads import is_encrypted
 
 from .settings import OntologySettings
 

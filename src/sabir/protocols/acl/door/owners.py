@@ -9,7 +9,7 @@ from joserfc.jwk import KeySet
 
 from sabir.cluster.directory import Directory
 from sabir.dialogues.service import GATEWAY
-from sabir.errors import BadMessage, Conflict, Forbidden
+from sabir.errors import BadMessage, ConfigError, Conflict, Forbidden
 from sabir.http.door import DoorContext
 from sabir.protocols.acl.wire.envelope import Envelope
 from sabir.protocols.acl.wire.signatures import keys_of, verify
@@ -34,6 +34,11 @@ class Owners:
         self._directory = directory
         self._settings = settings
         self._known: dict[tuple[str, str], float] = {}
+        remembered = max(settings.keep_seconds, settings.remember_seconds)
+        if settings.signatures != "off" and remembered < 2 * settings.skew_seconds:
+            # A timestamp is valid from one skew before it until one after it.
+            expected = "at least twice skew_seconds, so that replays are recognised as long as they are valid"
+            raise ConfigError(f"doors.acl.remember_seconds: expected {expected}")
 
     async def check(self, name: str, caller: Caller) -> None:
         """Check that a caller may use this name; an unowned name becomes the caller's.
@@ -83,7 +88,8 @@ class Owners:
         try:
             verify(envelope, keys)
         except BadMessage:
-            raise Forbidden("the signature does not fit the message and the sender's key") from None
+            reason = "the signature does not fit the sender's key and the complete message (no nulls, no defaults)"
+            raise Forbidden(reason) from None
         at = envelope.at
         if at is None or abs(at - time.time()) > self._settings.skew_seconds:
             raise Forbidden(f"the timestamp of a signed message must be within {self._settings.skew_seconds:g} seconds")

@@ -18,6 +18,12 @@ from sabir.protocols.acl.wire.payloads import QueryCapabilities
 _ANY_LANGUAGE: Final = "*"
 
 
+def query_of(envelope: Envelope) -> QueryCapabilities:
+    """The query for capabilities; one in prose asks for all of them."""
+    asked = envelope.content
+    return asked if isinstance(asked, QueryCapabilities) else QueryCapabilities("summary")
+
+
 def holds(condition: Any, services: DoorContext, agent: str, open_conversations: int) -> dict[str, Any] | None:
     """What the gateway knows about a condition; None if it is a question for the agent."""
     if not isinstance(condition, dict):

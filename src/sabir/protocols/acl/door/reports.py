@@ -261,5 +261,5 @@ def _result(opener: Envelope, reply: Message) -> tuple[str, dict[str, Any]]:
         return "INFORM_IF", {"result": _STATEMENTS.get(word), "explanation": said.text}
     if opener.performative == "QUERY_REF":
         value = data if data is not None else said.text
-        return "INFORM_REF", {"reference": opener.payload["reference"], "value": value}
+        return "INFORM_REF", {"reference": opener.payload.get("reference", opener.payload.get("text")), "value": value}
     return act_of(Reply(said))

@@ -7,7 +7,7 @@ waiting messages, ``{"accepted": <message_id>, "conversation_id": …}`` for sto
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -22,7 +22,7 @@ from sabir.protocols.acl.wire.reasons import Rejected
 from sabir.turn import Caller
 
 from .inbox import Inbox, is_number
-from .intake import DOOR, error_of
+from .intake import DOOR, answer_of, receipt_of
 
 if TYPE_CHECKING:
     from .door import Acl
@@ -106,15 +106,11 @@ class _Connection:
             envelope = self._door.intake.read(value)
             admission.agent = envelope.receiver_ids[0]
             posted = await self._door.intake.accept(envelope, self._caller, admission)
-            receipt: dict[str, Any] = {"accepted": envelope.message_id}
-            if posted:
-                receipt["conversation_id"] = posted[0].dialogue.conversation
-                receipt["duplicate"] = posted[0].duplicate
-            await self._frame(receipt)
+            await self._frame({"accepted": envelope.message_id, **receipt_of(envelope, posted)})
         except (SabirError, Rejected) as exc:
             if isinstance(exc, SabirError):
                 exc = await admission.rejected(exc)
-            await self._frame({"error": plain(error_of(exc, envelope, value))})
+            await self._frame({"error": answer_of(exc, envelope, value)})
 
     async def _value(self, text: bytes, admission: Admission) -> JSON:
         admission.check_open()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import Annotated, Any, Final
-from uuid import uuid4
 
 import msgspec
 
@@ -14,27 +14,34 @@ from sabir.aio import cancel_and_wait
 from sabir.bus.base import Letter, LetterReceiver
 from sabir.bus.store import StoreBus
 from sabir.card import Card, Skill
-from sabir.cluster.directory import Directory, Entry, Template
+from sabir.cluster.directory import Change, Directory, Entry, Template
 from sabir.dialogues.service import CALLER, Dialogues, answer_to, dialogue_of, topic_of
 from sabir.errors import BadMessage, Conflict, NotFound, SabirError, StoreUnavailable, Unavailable
 from sabir.misfits import misfit
 from sabir.protocols.acl.door.context import AclContext
-from sabir.protocols.acl.wire.acts import PROTOCOL
+from sabir.protocols.acl.wire.acts import PROTOCOL, structured
 from sabir.protocols.acl.wire.content import capabilities_of, payload_for
 from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, Envelope, decode
-from sabir.protocols.acl.wire.payloads import QueryCapabilities, Subscribe
-from sabir.protocols.acl.wire.reasons import TASK_REJECT
+from sabir.protocols.acl.wire.payloads import Subscribe, TaskRequest, is_encrypted
+from sabir.protocols.acl.wire.reasons import TASK_REJECT, encrypted_to_nobody
 from sabir.protocols.acl.wire.signatures import keys_of
+from sabir.stores.base import Record
+from sabir.stores.letters import DialogueRow
+from sabir.stores.rows import value_of as record_value
 from sabir.turn import ANONYMOUS, Caller
 
 from .owners import DF, owner_id
+from .queries import query_of
+from .reports import id_of
 
 logger = logging.getLogger("sabir.acl")
 
 DOOR: Final = "acl"
 LONGEST_WAY: Final = 8  # gateways that a search passes through at most
 LONGEST_LEASE: Final = 86_400.0 * 30
+SUBSCRIBERS: Final = "acl-subscribers"  # who subscribed to the directory
 _MAX_RESULTS: Final = 1000
+_caller_of: Final = msgspec.json.Decoder(Caller).decode
 ACTIONS: Final = {
     "register": "Offer an agent: name, skills, ontologies, languages, addresses, groups, key; lease_seconds",
     "modify": "Change an entry of your own",
@@ -97,6 +104,8 @@ class YellowPages:
     async def handle(self, letter: Letter) -> None:
         envelope = decode(letter.body)
         self._dialogues.log("RECEIVED", envelope)
+        if envelope.performative == "NOT_UNDERSTOOD":
+            return  # never answered (ACL-13)
         caller = msgspec.json.decode(letter.headers[CALLER], type=Caller) if CALLER in letter.headers else ANONYMOUS
         try:
             act, payload = await self._answer(envelope, caller)
@@ -110,17 +119,20 @@ class YellowPages:
                 await self._dialogues.post(reply, envelope.sender_id)
 
     async def _answer(self, envelope: Envelope, caller: Caller) -> tuple[str, dict[str, Any]]:
-        content = envelope.content
-        if envelope.performative == "TASK_REQUEST":
-            found = await self.do(envelope.payload["task_type"], envelope.payload.get("task_parameters") or {}, caller)
-            summary = f"{envelope.payload['task_type']}: done"
+        if is_encrypted(envelope.payload):
+            raise encrypted_to_nobody(DF)
+        if envelope.performative == "QUERY_CAPABILITIES":
+            return "INFORM_CAPABILITIES", capabilities_of(query_of(envelope), CARD)
+        content = structured(envelope.performative, envelope.payload)
+        if isinstance(content, TaskRequest):
+            found = await self.do(content.task_type, content.task_parameters or {}, caller)
+            summary = f"{content.task_type}: done"
             return "INFORM_RESULT", {"task_status": "success", "result_summary": summary, "result_details": found}
-        if isinstance(content, QueryCapabilities):
-            return "INFORM_CAPABILITIES", capabilities_of(content, CARD)
         if isinstance(content, Subscribe):
             if content.topic != "directory":
                 raise BadMessage(PROTOCOL, "$.payload.topic", "directory")
             _converted(content.template or {}, Template, "$.payload.template")
+            await self._remember(envelope, caller)
             return "TASK_ACCEPT", {"status": "accepted"}
         if envelope.performative == "CANCEL":
             return "INFORM_DONE", {}
@@ -189,13 +201,26 @@ class YellowPages:
 
     # -- subscribers --------------------------------------------------------------------------------
 
+    async def _remember(self, envelope: Envelope, caller: Caller) -> None:
+        """Keep who subscribes: notifications follow the rights of that caller."""
+        expires = time.time() + LONGEST_LEASE
+        key = subscriber_key(envelope.sender_id, envelope.message_id)
+        await self._services.store.put(Record(SUBSCRIBERS, key, msgspec.json.encode(caller), caller.id, expires))
+
+    async def _may_know(self, row: DialogueRow, entry: Entry) -> bool:
+        record = await self._services.store.get(SUBSCRIBERS, subscriber_key(row.initiator, row.opener))
+        caller = record_value(record, _caller_of) if record is not None else None
+        return self._services.rights.allows(caller or ANONYMOUS, agent=entry.name, door=DOOR)
+
     async def _watch(self) -> None:
         """Notify subscribers of changes. Each gets one notification, because its id is derived from the change."""
         async for change in self._directory.changes():
             with suppress(StoreUnavailable):
-                await self._notify(change.kind, change.entry)
+                await self.notify(change)
 
-    async def _notify(self, kind: str, entry: Entry) -> None:
+    async def notify(self, change: Change) -> None:
+        """Notify the subscribers of a change, on whichever nodes it is seen."""
+        kind, entry = change.kind, change.entry
         for row in await self._dialogues.store.dialogues(agent=DF, limit=10_000):
             if row.protocol != "subscribe" or not row.state.startswith("active") or topic_of(row) != "directory":
                 continue
@@ -204,13 +229,20 @@ class YellowPages:
                 continue
             envelope = decode(opener.body)
             template = _converted(envelope.payload.get("template") or {}, Template, "$.payload.template")
-            if not template.matches(entry):
+            if not template.matches(entry) or not await self._may_know(row, entry):
                 continue
             payload = {"topic": "directory", "event": {"kind": kind, "entry": shown(entry)}}
-            reply = answer_to(envelope, "NOTIFY", payload, sender=DF, message_id=str(uuid4()))
+            seen = msgspec.json.encode(entry).decode()
+            message_id = id_of(row.opener, row.initiator, kind, str(change.version), seen)
+            reply = answer_to(envelope, "NOTIFY", payload, sender=DF, message_id=message_id)
             reply = msgspec.structs.replace(reply, conversation_id=dialogue_of(row).conversation)
             with suppress(SabirError):
                 await self._dialogues.post(reply, row.initiator)
+
+
+def subscriber_key(initiator: str, opener: str) -> str:
+    """The key of a subscription's record."""
+    return f"{initiator}/{opener}"
 
 
 def shown(entry: Entry) -> dict[str, Any]:

@@ -8,7 +8,8 @@ its lease, ``run_saga`` runs steps in order and undoes them when one fails.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -162,7 +163,7 @@ async def subscribe(
     template: Mapping[str, Any] | None = None,
     *,
     lease_seconds: float = 60.0,
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """The events of a topic as they arrive; renews the lease in time, and cancels the subscription at the end.
 
     Raises:
@@ -172,13 +173,17 @@ async def subscribe(
     if template is not None:
         payload["template"] = dict(template)
     conversation = await messenger.open("SUBSCRIBE", to, payload)
+    renewed = time.monotonic()
     try:
         while not conversation.is_over:
-            message = await conversation.next(lease_seconds / 3)
+            left = renewed + lease_seconds / 3 - time.monotonic()
+            if left <= 0 and conversation.state == "active":  # however many events arrive
+                await conversation.renew(lease_seconds)
+                renewed, left = time.monotonic(), lease_seconds / 3
+            message = await conversation.next(left if left > 0 else lease_seconds / 3)
             if message is None:
-                if conversation.state == "active":
-                    await conversation.renew(lease_seconds)
-            elif message.performative == "NOTIFY":
+                continue
+            if message.performative == "NOTIFY":
                 yield message.payload.get("event")
             elif message.performative != "TASK_ACCEPT":
                 text = message.payload.get("error_text") or message.payload.get("reason_text")
@@ -223,10 +228,11 @@ class Saga(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SagaState(msgspec.Struct, frozen=True):
-    """The state of a saga: the result of each step, and whether it is being undone."""
+    """The state of a saga: the result of each step, and what was undone after one failed."""
 
     done: dict[str, dict[str, Any]] = {}
     undone: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()  # steps that could not be undone
     failed: str = ""  # the step that failed
     reason: str = ""
 
@@ -256,8 +262,10 @@ async def run_saga(messenger: Messenger, saga: Saga, state: Path | str) -> SagaS
         _keep(path, known)
     for step in reversed(saga.steps if known.failed else ()):
         if step.name in known.done and step.undo is not None and step.name not in known.undone:
-            await _step(messenger, saga, step, step.undo, f"{step.name}/undo")
-            known = msgspec.structs.replace(known, undone=(*known.undone, step.name))
+            if _succeeded(await _step(messenger, saga, step, step.undo, f"{step.name}/undo")):
+                known = msgspec.structs.replace(known, undone=(*known.undone, step.name))
+            elif step.name not in known.stuck:
+                known = msgspec.structs.replace(known, stuck=(*known.stuck, step.name))
             _keep(path, known)
     return known
 

@@ -36,8 +36,8 @@ from sabir.ids import ordered_uuid
 from sabir.protocols.acl.wire.acts import ACTS
 from sabir.protocols.acl.wire.envelope import Envelope, decode, envelope_of, plain, stamp
 from sabir.protocols.acl.wire.ontologies import result_ontology
-from sabir.protocols.acl.wire.payloads import status_of
-from sabir.protocols.acl.wire.signatures import decrypted, encrypted, is_encrypted, signed
+from sabir.protocols.acl.wire.payloads import is_encrypted, status_of
+from sabir.protocols.acl.wire.signatures import decrypted, encrypted, signed
 from sabir.protocols.peer import Identity, OnWire
 
 from .link import Link
@@ -391,7 +391,7 @@ class Messenger:
             return None  # the stream was lost and reopened; it is being handled
         self._pending.add(number)
         try:
-            envelope = self._opened(decode(data))
+            envelope = decode(data)
         except BadInput as exc:
             logger.warning("A message to %s cannot be read: %s", self.name, exc)
             return self.done(number)
@@ -401,7 +401,13 @@ class Messenger:
         self._seen[key] = None
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
-        self._dispatch(envelope, number)
+        try:
+            opened = self._opened(envelope)
+        except BadInput as exc:  # encrypted to somebody else, or something else is inside
+            logger.warning("A message to %s cannot be decrypted: %s", self.name, exc)
+            self._remark(envelope, "invalid_payload_structure", str(exc))
+            return self.done(number)
+        return self._dispatch(opened, number)
 
     def _opened(self, envelope: Envelope) -> Envelope:
         """A message with a readable payload."""

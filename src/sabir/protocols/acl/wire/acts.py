@@ -81,6 +81,11 @@ def read_payload(performative: str, payload: Mapping[str, Any], language: str = 
     return read
 
 
+def structured(performative: str, payload: Mapping[str, Any]) -> Payload:
+    """The fields of a payload that must be structured, also beside prose; raises as ``read_payload`` does."""
+    return _convert(payload, ACTS[performative].payload, "$.payload")
+
+
 def _convert(given: Mapping[str, Any], kind: type[Payload], where: str) -> Payload:
     try:
         return msgspec.convert(given, kind)

@@ -26,6 +26,7 @@ LOSSES: Final = (
     "location and generic parts, which arrive as JSON in result_details",
 )
 _ANSWER: Final = "answer"
+_PROSE: Final = "text"  # the payload of a message in a natural language (A-12)
 _MORE: Final = "parts"  # in result_details: structured parts besides or instead of one object
 
 
@@ -84,7 +85,8 @@ def _is_result(details: dict[str, Any]) -> bool:
 def reply_of(payload: dict[str, Any]) -> Message:
     """The Message of an INFORM_RESULT."""
     details = payload.get("result_details") or {}
-    parts = [text_part(str(payload.get("result_summary", "")))] if payload.get("result_summary") else []
+    summary = payload.get("result_summary") or payload.get(_PROSE)
+    parts = [text_part(str(summary))] if summary else []
     parts += _parts_of(details)
     parts += [part for item in payload.get("artifacts") or () if (part := _part_of(item)) is not None]
     return Message.of(*parts) if parts else Message.text("")
@@ -180,7 +182,7 @@ def question_of(payload: dict[str, Any]) -> Question:
     for name, shape in properties.items() if isinstance(properties, dict) else ():
         if isinstance(shape, dict):
             fields.append(_field(str(name), shape, name in (schema or {}).get("required", ())))
-    return Question(str(payload.get("question", "")), tuple(fields), schema)
+    return Question(str(payload.get("question") or payload.get(_PROSE, "")), tuple(fields), schema)
 
 
 def _field(name: str, shape: dict[str, Any], required: bool) -> Field:
@@ -194,7 +196,7 @@ def _field(name: str, shape: dict[str, Any], required: bool) -> Field:
 
 def answer_of(payload: dict[str, Any]) -> Message:
     """The Message of an INFORM_INPUT: text as text, anything else as a part labelled ``answer``."""
-    answer = payload.get(_ANSWER)
+    answer = payload.get(_ANSWER, payload.get(_PROSE))
     if isinstance(answer, str):
         return Message.text(answer)
     return Message.of(json_part(answer, label=_ANSWER))
@@ -237,7 +239,7 @@ def event_of(envelope: Envelope) -> Event | None:
                 return Delta.text(partial)
             if partial is not None:
                 return Delta(json_part(partial))
-            return Progress(payload.get("fraction"), str(payload.get("note") or ""))
+            return Progress(payload.get("fraction"), str(payload.get("note") or payload.get(_PROSE) or ""))
         case "REQUEST_INPUT":
             return question_of(payload)
         case "INFORM_RESULT":
@@ -251,11 +253,12 @@ def event_of(envelope: Envelope) -> Event | None:
             return Reply(Message.json(payload))
         case "FAILURE":
             return Fault(
-                str(payload.get("error_text") or "failed"), _FAULTS.get(str(payload.get("error_code")), "failed")
+                str(payload.get("error_text") or payload.get(_PROSE) or "failed"),
+                _FAULTS.get(str(payload.get("error_code")), "failed"),
             )
         case "TASK_REJECT" | "NOT_UNDERSTOOD":
             code = str(payload.get("reason_code") or "rejected")
-            return Fault(str(payload.get("reason_text") or code), _FAULTS.get(code, "refused"))
+            return Fault(str(payload.get("reason_text") or payload.get(_PROSE) or code), _FAULTS.get(code, "refused"))
     return None
 
 

@@ -14,7 +14,7 @@ from sabir.message import JSON, printable
 
 from .acts import ACTS, JSON_LANGUAGE, PROTOCOL, read_payload
 from .ontologies import check_form
-from .payloads import Payload
+from .payloads import JWE, Payload, is_encrypted
 
 VERSION: Final = "0.1.0"
 EVERYBODY: Final = "*"
@@ -173,8 +173,10 @@ def _check(envelope: Envelope, strict: bool) -> None:
     result_by = envelope.payload.get("result_by")
     if isinstance(result_by, str) and time_of(result_by) is None:
         raise BadMessage(PROTOCOL, "$.payload.result_by", "an ISO 8601 time")
-    if len(envelope.payload) == 1 and isinstance(envelope.payload.get("jwe"), str):
-        return  # encrypted to its receiver, who checks it (C-2)
+    if len(envelope.payload) == 1 and JWE in envelope.payload:
+        if not is_encrypted(envelope.payload):
+            raise BadMessage(PROTOCOL, f"$.payload.{JWE}", "a compact JWE to the receiver's key")
+        return  # its receiver checks it (C-2)
     read_payload(envelope.performative, envelope.payload, envelope.languages[0])
     if strict:
         if not envelope.ontologies:

@@ -6,7 +6,9 @@ and decode it.
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -22,6 +24,8 @@ _DURATION: Final = re.compile(
     r"P(?:(?P<weeks>\d+(?:\.\d+)?)W)?(?:(?P<days>\d+(?:\.\d+)?)D)?"
     r"(?:T(?:(?P<hours>\d+(?:\.\d+)?)H)?(?:(?P<minutes>\d+(?:\.\d+)?)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+JWE: Final = "jwe"
+_COMPACT_JWE: Final = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _SECONDS: Final = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 
 
@@ -240,3 +244,17 @@ def seconds_of(given: float | str | None) -> float | None:
 def status_of(word: object) -> object:
     """A task status in the output form: ``SUCCESS`` and ``TASK_SUCCESS`` become ``success`` (A-6)."""
     return word.lower().removeprefix("task_") if isinstance(word, str) else word
+
+
+def is_encrypted(payload: Mapping[str, Any]) -> bool:
+    """Whether a payload is encrypted to its receiver: ``{"jwe": "…"}``, a compact JWE (C-2)."""
+    if len(payload) != 1 or not isinstance(text := payload.get(JWE), str):
+        return False
+    found = _COMPACT_JWE.fullmatch(text)
+    if found is None:
+        return False
+    try:
+        head = msgspec.json.decode(base64.urlsafe_b64decode(found.group(1) + "=="))
+    except (ValueError, msgspec.DecodeError):
+        return False
+    return isinstance(head, dict) and isinstance(head.get("alg"), str) and isinstance(head.get("enc"), str)

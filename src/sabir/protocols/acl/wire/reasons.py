@@ -106,6 +106,11 @@ _BY_PATH: Final[Mapping[str, str]] = {
 }
 
 
+def encrypted_to_nobody(agent: str) -> BadMessage:
+    """The error for an encrypted payload to an agent of this gateway, which has no key."""
+    return BadMessage("acl", "$.payload", f"a payload that is not encrypted, because {agent} has no key to read it")
+
+
 def report_of(exc: SabirError) -> ErrorReport:
     """The act, code and status of an error."""
     report = CODES[type(exc)]
