@@ -35,6 +35,7 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
     "kochen": {"kochen.example": (HERE / "sites" / "kochen",)},
     "radhaus": {"radhaus.example": (HERE / "sites" / "radhaus" / "products.json",)},
     "fenwick": {"fenwick.example": (HERE / "sites" / "fenwick" / "feed.jsonl",)},
+    "glen": {"glen.example": (HERE / "sites" / "glen" / "feed.jsonl",)},
     "museum": {"merrow.example": (HERE / "sites" / "museum" / "feed.jsonl",)},
 }
 Verdict = Literal["right", "partly", "wrong"]

@@ -51,13 +51,14 @@ from sabir.search.answers.facts import facts
 from sabir.search.answers.statements import yes
 from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.conditions import Has, Is, OfType
-from sabir.search.query.followup import decontextualized, is_more
+from sabir.search.query.followup import decontextualized, is_more, with_nth
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.languages import accepted
-from sabir.search.query.relaxing import inner, is_time
+from sabir.search.query.relaxing import inner, is_time, without_asides
 from sabir.search.query.words import readable, spaced
 from sabir.turn import PastTurn, Turn
 
+from .following import continued
 from .model import SiteModel, grounded
 from .ranking import Weight, evident, led, settled
 from .request import SiteAsk, SiteMeta, asked_in, json_of
@@ -150,7 +151,7 @@ class Site:
             yield Reply(Message.text(introduction(self.card)))
             return
         search = _Search(self, ask, turn, self._now(), self._limit)
-        text = readable(turn.text)
+        text = without_asides(readable(turn.text))
         searching = asyncio.create_task(search.run(text))
         try:
             done, _ = await asyncio.wait({searching}, timeout=SOON)
@@ -214,7 +215,7 @@ class _Search(Finding):
         self.start = self.ask.start
         if is_more(text) and previous and not self.ask.start:
             self.start = self.limit * (1 + sum(1 for item in reversed(previous) if is_more(item)))
-        ruled = self._by_rule(text)
+        ruled = await self._by_rule(text)
         follows = bool(previous) and (is_more(text) or ruled != " ".join(text.split()))
         self.question = self.ask.rewritten or ruled
         given = {**self.ask.filters, **elicit.answered(self.answers)}
@@ -368,6 +369,7 @@ class _Search(Finding):
         self.ask = msgspec.structs.replace(ask, prev=before, rewritten="", filters={**here, **ask.filters})
         return await self.run(text)
 
+    @property
     def _statement(self) -> str:
         """The fact that answers the question; protocols whose lists have no text carry it as a note."""
         return self.subject.statement if self.subject is not None and self.pool else ""
@@ -384,7 +386,7 @@ class _Search(Finding):
             sites=tuple(dict.fromkeys(hit.item.site for hit in self.hits)),
             filters=self.filters,
             asked=self.asked,
-            note=" ".join(text for text in (self._statement(), far_off, self.note, self.beside) if text),
+            note=" ".join(text for text in (self._statement, far_off, self.note, self.beside) if text),
             subject=self.subject.hit.item.name if self.subject is not None else "",
         )
         return json_part(json_of(meta), label="meta")
@@ -404,7 +406,7 @@ class _Search(Finding):
     def _is_there(self) -> bool:
         """Whether something that was asked for by "do you have …?" is plainly there: the best result is sure, nothing
         of the question was left out, and that result has every word of it."""
-        if not self.hits or self.start or self._statement() or not asks_whether_there(self.turn.text):
+        if not self.hits or self.start or self._statement or not asks_whether_there(self.turn.text):
             return False
         is_sure = self.hits[0].score >= _SURE and not self.is_far_off
         return is_sure and not (self.unmet or self.note or self.parsed.ignored) and self.has_all(self.hits[0])
@@ -430,14 +432,19 @@ class _Search(Finding):
         metas = (past.answered.labelled("meta") for past in reversed(self.turn.conversation.turns))
         return next((meta.value for meta in metas if meta is not None and isinstance(meta.value, dict)), {})
 
-    def _by_rule(self, text: str) -> str:
+    async def _by_rule(self, text: str) -> str:
         names = [
             str(part.value.get("name"))
             for past in self.turn.conversation.turns[-1:]
             for part in past.answered.parts
             if part.label == "result" and isinstance(part.value, dict)
         ]
-        if named := with_subject(text, str(self._last_meta().get("subject") or ""), tuple(names)):
+        subject, text = str(self._last_meta().get("subject") or ""), with_nth(text, names)
+        if subject:
+            last, known = self._understood()[-1:], await self.engine.fields()
+            if read := await continued(text, subject, "".join(last), self.engine, self.own(), known, self.now):
+                return read
+        if named := with_subject(text, subject, tuple(names)):
             return named
         language = language_of(text)
         previous = tuple(glossed(item, language) for item in self._understood())

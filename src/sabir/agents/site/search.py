@@ -29,15 +29,15 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
-from sabir.search.answers.statements import is_unsaid
+from sabir.search.answers.statements import answered_by, is_unsaid
 from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
-from sabir.search.items.types import TYPE_WORDS, WIDER, is_a
+from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.asking import Asked
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
-from sabir.search.query.glossary import glossary, glossed, heads_of, language_of, same_words
+from sabir.search.query.glossary import glossary, glossed, heads_of, in_english, language_of, same_words
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
@@ -54,7 +54,9 @@ from sabir.search.query.structured import PART_FIELDS, kinds
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, fold, tokens
 
+from .hits import happens, speaks_of, widened
 from .request import SiteAsk
+from .stating import described_subject
 from .subject import Subject, subject_of
 from .wording import coming_next
 
@@ -100,6 +102,7 @@ class Finding:
         self._ruled = 0  # conditions read by rules, besides words that are field values
         self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
+        self._said_in = ""  # the language of a question that is read in English
         self.coverage = 1.0
 
     @property
@@ -107,14 +110,48 @@ class Finding:
         return min(MAX_RESULTS, self.ask.limit or self._usual)
 
     async def find(self, filters: dict[str, Any]) -> None:
-        """Search for ``question`` within these filters."""
+        """Search for ``question`` within these filters; in English, if little is found in its own language."""
+        self._said_in = ""
+        await self._find(filters)
+        language = language_of(self.question)
+        if language == "en" or len(self.question) > MAX_READ or not self._found_little:
+            return
+        asked, before = (
+            self.question,
+            (self.pool, self.parsed, self.subject, self.note, self.hint, self.unmet, self.total),
+        )
+        best = self.pool[0].score if self.pool else 0.0
+        again = in_english(self.question, language)
+        if not content_words(again):
+            return
+        self.question, self._said_in = again, language
+        await self._find(filters)
+        self.question = asked
+        is_better = bool(self.pool) and self.pool[0].score > best and not self.unmet
+        if not (is_better or self._statement):
+            pool, self.parsed, self.subject, self.note, self.hint, self.unmet, total = before
+            self._show(pool)
+            self.total = total
+
+    @property
+    def _statement(self) -> str:
+        return self.subject.statement if self.subject is not None else ""
+
+    @property
+    def _found_little(self) -> bool:
+        is_weak = not self.pool or self.pool[0].score < _FAR
+        return is_weak and not self._statement and not asks_elsewhere(self.question)
+
+    async def _find(self, filters: dict[str, Any]) -> None:
         self.filters, self.hint, self.unmet = filters, "", ""
         self.subject = None
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
-            self.subject = await subject_of(await self._spelt(foods=False), self.engine, self.own(), known, self.now)
+            asked = await self._spelt(foods=False)
+            self.subject = await subject_of(asked, self.engine, self.own(), known, self.now, self._said_in)
         if self.subject is not None and self.subject.asked:
-            return await self._find_subject(self.subject)
+            await self._find_subject(self.subject)
+            return self._heed_answer()
         if self.subject is not None:  # what was read from its name is not a filter
             spoken = from_text(self.subject.rest, known, self.now)
             spoken = msgspec.structs.replace(spoken, text=self.question)
@@ -138,12 +175,27 @@ class Finding:
             self._lead(self.subject.hit)
         self._note_unmet()
         self._heed_answer()
+        await self._state_described(known)
+
+    async def _state_described(self, known: Fields) -> None:
+        """State the fact of the one thing that has every word of the question."""
+        language = self._said_in or language_of(self.question)
+        if self.subject is not None or self.filters or self.ask.min_score is not None:
+            return
+        english = glossed(self.question, language_of(self.question))
+        found = await described_subject(english, self.engine, self.own(), known, self.now, language)
+        if found is not None:
+            self.subject, self.unmet, self.note = found, "", ""
+            await self._find_subject(found)
 
     def _heed_answer(self) -> None:
         """If the best match is one of the site's own questions, its answer is the answer."""
         best = self.pool[0] if self.pool else None
-        if self.subject is None and best is not None and "Question" in best.item.types and best.score >= _FAR:
-            self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, best.item.description)
+        is_open = self.subject is None or not self.subject.statement
+        if is_open and best is not None and "Question" in best.item.types and best.score >= _FAR:
+            language = language_of(self.question)
+            answer = answered_by(glossed(self.question, language), best.item, self._said_in or language)
+            self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
         """Give a high score to what meets every condition of a question with only conditions, in the same order.
@@ -178,7 +230,7 @@ class Finding:
 
     async def _widen(self) -> None:
         """If there are few restaurants, add other places that serve food, and so on."""
-        wider = tuple(_widened(condition) for condition in self.parsed.conditions)
+        wider = tuple(widened(condition) for condition in self.parsed.conditions)
         if len(self.pool) >= _FEW or self.start or wider == self.parsed.conditions or self.parsed.order:
             return
         narrow, pool, total = self.parsed, self.pool, self.total
@@ -344,7 +396,7 @@ class Finding:
         self.parsed = Parsed(text=self.question, about=subject.asked.fields)
         await self._search()
         if subject.statement and not is_unsaid(subject.statement):
-            self._show(tuple(hit for hit in self.pool if hit.score >= _GOOD or _speaks_of(hit, subject.hit)))
+            self._show(tuple(hit for hit in self.pool if hit.score >= _GOOD or speaks_of(hit, subject.hit)))
             self.total = len(self.pool)
         self._lead(subject.hit)
 
@@ -478,8 +530,8 @@ class Finding:
         bound, self.parsed = self.parsed, msgspec.structs.replace(freed, text="") if anything else freed
         await self._search()
         if anything:
-            self._show(tuple(hit for hit in self.pool if _happens(hit)))
-        happening = sum(map(_happens, self.hits))
+            self._show(tuple(hit for hit in self.pool if happens(hit)))
+        happening = sum(map(happens, self.hits))
         if 2 * happening >= len(self.hits):  # events, but not at that time: that is the answer, with the next ones
             coming = (*self.where(), During("startdate", self.now.timestamp()))
             least = CHANCE if freed.text else 0.0
@@ -508,7 +560,7 @@ class Finding:
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Vectors are incomplete, and words matched nothing: what meets the conditions is better than nothing.
             found = await self.engine.search(SearchQuery("", where, 0, pool, 0.0, memory))
-        if not text and not self.parsed.order and found.hits and all(_happens(hit) for hit in found.hits):
+        if not text and not self.parsed.order and found.hits and all(happens(hit) for hit in found.hits):
             found = await self._soonest(where)
         self.coverage = found.coverage
         self._show(found.hits)
@@ -544,20 +596,3 @@ class Finding:
     @property
     def page(self) -> slice:
         return slice(self.start, self.start + self.limit)
-
-
-def _widened(condition: Condition) -> Condition:
-    if isinstance(condition, OfType):
-        return OfType(tuple(WIDER.get(item, item) for item in condition.types))
-    return condition
-
-
-def _speaks_of(hit: Hit, other: Hit) -> bool:
-    """Whether an item has the whole name of another one."""
-    name = " ".join(tokens(other.item.name))
-    texts = (hit.item.name, hit.item.description, hit.item.text[:_READ])
-    return bool(name) and any(f" {name} " in f" {' '.join(tokens(text))} " for text in texts)
-
-
-def _happens(hit: Hit) -> bool:
-    return any(is_a(kind, "Event") for kind in hit.item.types)

@@ -10,19 +10,20 @@ from typing import Final
 import msgspec
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, Parsed, SearchQuery, resolved
-from sabir.search.answers.statements import decided, denies, stated_fact
+from sabir.search.answers.fields import asked_field, covered, flag
+from sabir.search.answers.statements import decided, denies, field_value, flagged, stated_fact
 from sabir.search.items.attributes import recalled
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
-from sabir.search.query.asking import Asked, asked, first_asked, is_asking
+from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open
 from sabir.search.query.conditions import AnyOf, Has, Is, holds
-from sabir.search.query.glossary import glossed, language_of, likenesses
+from sabir.search.query.glossary import glossary, glossed, language_of, likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import DIET_FIELDS
 from sabir.search.query.text import from_text
-from sabir.search.query.words import STOPWORDS, content_words, spaced
+from sabir.search.query.words import STOPWORDS, content_words, tokens
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
@@ -31,9 +32,9 @@ _FEW: Final = 6  # words that may be a name
 _BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
 # Facts of a single thing; whoever asks for them means one, even without "the".
 _OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
-_DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
+DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
 # Words for what is asked about a thing, not for which one.
-_ASKING: Final = frozenset(
+ASKING: Final = frozenset(
     word
     for words in """
     open opened close closed closing opening hour time when start begin beginning end cost price much many long
@@ -45,7 +46,9 @@ _ASKING: Final = frozenset(
     bake minutes cost anything work weigh weight run last contain gram protein fat sugar fibre fiber carb sodium pls
     reserve booking heavy tall high wide deep big large late early year paint painted set back far old she he
     included provided allowed
-    permitted needed required necessary include left organizer organiser moment wifi""".split()  # noqa: SIM905
+    permitted needed required necessary include left organizer organiser moment wifi
+    email mail feed finish pay charge charged bookable enrol enroll register kick exactly roughly need gps sat
+    nav door""".split()  # noqa: SIM905
     for word in (words, *content_words(words), *content_words(f"{words}s"))
 )
 
@@ -60,9 +63,12 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 async def subject_of(
-    question: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+    question: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime, said_in: str = ""
 ) -> Subject | None:
-    """The thing that a question is about; None if it searches for things and names none."""
+    """The thing that a question is about; None if it searches for things and names none.
+
+    ``said_in`` is the language of the statement, if the question was translated.
+    """
     if not question.strip() or len(question) > MAX_LENGTH:
         return None
     question = first_asked(question)
@@ -77,30 +83,64 @@ async def subject_of(
         opening = glossed(question[: match.start], language) if language == "en" else rest
         whole = f"{opening} {rest}" if not opening else glossed(question, language)
         wanted = asked(whole, rest, known, now, is_named=match.whole)
-        wanted = wanted or _by_field_name(hit, rest, language)
+        wanted = _by_field(hit, wanted, rest) or _by_flag(hit, question, rest, language)
         twins = sum(item.item.name == hit.item.name for item in found.hits)
         if not wanted and (twins > 1 or _is_beside(question[: match.start])):
             return None
         if not wanted and not _suits(hit, match, rest, known, now):
             return None
-        return await _answered(hit, wanted, rest, engine, known, language)
-    return await _described(question, language, engine, where, known, now)
+        subject = await answered_subject(hit, wanted, rest, engine, known, said_in or language)
+        return _with_others(subject, rest, known, now, language) if language == "en" else subject
+    english = glossed(question, language)
+    described = await _described(english, said_in or language, engine, where, known, now)
+    return described or await _described_by_field(english, said_in or language, engine, where, known)
 
 
-def _by_field_name(hit: Hit, rest: str, language: str) -> Asked:
-    """ "What is the course code of X?": a field whose name is in the question."""
-    if language != "en" or not _WHAT_IS.match(rest):
+def _with_others(subject: Subject, rest: str, known: Fields, now: datetime, language: str) -> Subject:
+    """The same with every fact of a question that asks for several: "who organizes it, and where is it?"."""
+    parts = [part for part in _ALSO.split(rest) if part.strip(" ?")]
+    if len(parts) < 2 or subject.asked.is_yes_no:
+        return subject
+    wanted = [_by_field(subject.hit, asked(part, part, known, now, is_named=True), part) for part in parts]
+    if any(one.is_yes_no or not one.fields for one in wanted):
+        return subject
+    stated = [stated_fact(subject.hit.item, one, language) for one in wanted]
+    wanted = [one for one, said in zip(wanted, stated, strict=True) if said] or wanted
+    return msgspec.structs.replace(
+        subject, asked=wanted[0], statement=" ".join(dict.fromkeys(one for one in stated if one))
+    )
+
+
+_ALSO: Final = re.compile(r",?\s+and\s+(?=(?:how|what|when|where|who|which)\b)", re.IGNORECASE)
+
+
+def _by_field(hit: Hit, wanted: Asked, rest: str) -> Asked:
+    """What is asked, or the field of the thing that the question names: "how many bedrooms does X have?".
+
+    A field's own word ("bedrooms", "check-in") says more than a pattern for common fields ("how many", "what time").
+    """
+    if wanted.is_yes_no or not is_open(rest):
+        return wanted
+    found = asked_field(hit.item, rest)
+    is_stated = any(field_value(hit.item, field) for field in wanted.fields)
+    if found is None or (is_stated and ASKING.issuperset(found.words)):
+        return wanted
+    left = [word for word in content_words(rest) if word not in found.words]
+    return Asked((found.name,), read=tuple(found.words)) if covered(left, hit.item, ASKING | IDLE) else wanted
+
+
+def _by_flag(hit: Hit, question: str, rest: str, language: str) -> Asked:
+    """The same, for a thing of which it is asked whether it has something that it states by yes or no."""
+    if not (asks_whether_there(question) or asks_whether_there(rest)):
         return Asked()
-    said = set(content_words(rest))
-    for field in hit.item.fields:
-        words = content_words(spaced(field))
-        if words and said.issuperset(words) and field.casefold() not in _UNTOLD:
-            return Asked((field.casefold(),))
-    return Asked()
+    idle = glossary(language).words if language != "en" else frozenset[str]()
+    words = [word for word in _said_of(rest) if word not in idle]
+    return Asked(words=" ".join(words), is_yes_no=True) if flag(hit.item, words) else Asked()
 
 
-_WHAT_IS: Final = re.compile(r"^\W*(?:(?:and|so|but)\s+)?(?:what|which)(?:['’]?s|\s+is|\s+are)?\b", re.IGNORECASE)
-_UNTOLD: Final = frozenset({"name", "description", "image", "@type", "@id", "text", "review", "offers"})
+def _said_of(predicate: str) -> tuple[str, ...]:
+    words = content_words(predicate)
+    return tuple(word for word in words if word not in IDLE) or tuple(words)
 
 
 def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | None:
@@ -116,7 +156,7 @@ def _named(question: str, hits: tuple[Hit, ...]) -> tuple[Hit, names.Named] | No
 
 async def _named_by_few(question: str, engine: Engine, where: tuple[Condition, ...]) -> tuple[Hit, names.Named] | None:
     """The same, by the few words that are not part of asking: in a large index, "take bookings" finds too much else."""
-    left = [word for word in content_words(question) if word not in _ASKING and word not in IDLE]
+    left = [word for word in content_words(question) if word not in ASKING and word not in IDLE]
     if not 1 <= len(left) <= _FEW:
         return None
     found = _named(question, (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits)
@@ -133,7 +173,7 @@ def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime
     """Whether the thing is what was searched for: it meets the rest of the question, and its name is not just a common
     word."""
     read = from_text(rest, known, now)
-    left = [word for word in content_words(read.text) if word not in _ASKING]
+    left = [word for word in content_words(read.text) if word not in ASKING]
     if match.words == 1 and match.typos:
         return not left and not read.conditions
     if not match.whole and left:
@@ -144,27 +184,26 @@ def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime
 
 
 async def _described(
-    question: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+    english: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
 ) -> Subject | None:
     """ "What time does the library close?": the only thing whose name has all the identifying words."""
-    english = glossed(question, language)
     wanted = asked(english, english, known, now)
-    is_definite = _DEFINITE.search(question) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
+    is_definite = DEFINITE.search(english) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
     if not wanted:
         return None
     read = from_text(english, known, now)
     rows = zip(read.conditions, read.said, strict=True)
     said = {word for condition, words in rows if not isinstance(condition, OfType) for word in content_words(words)}
-    left = [word for word in content_words(english) if word not in _ASKING and word not in said]
+    left = [word for word in content_words(english) if word not in ASKING and word not in said]
     left = [word for word in left if word not in STOPWORDS and word not in content_words(_for_whom(english))]
     if not 1 <= len(left) <= 5:
         return None
     found = await _only_of_type(left, engine, where)
-    if found is None and not is_definite:
-        return None
     if found is None:
         hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
-        found = _best_described(left, hits, said)
+        is_filter = SEARCHES.search(english) or (wanted.fields and read.conditions)
+        one = None if is_filter else _only_named(left, hits, wanted)
+        found = one or (_best_described(left, hits, said) if is_definite else None)
     if found is None:
         return None
     hit, named = found
@@ -172,8 +211,30 @@ async def _described(
         rest = " ".join(word for word in english.split() if not set(content_words(word)) & words)
         wanted = asked(english, rest, known, now)
         if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
-            return await _answered(hit, wanted, rest, engine, known, language)
+            return await answered_subject(hit, wanted, rest, engine, known, language)
     return None
+
+
+async def _described_by_field(
+    english: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields
+) -> Subject | None:
+    """ "How many seats does the minibus have?": the thing whose name has some of the words, and one of whose fields has
+    the others."""
+    if not (is_open(english) and (language != "en" or DEFINITE.search(english))):
+        return None
+    words = [word for word in content_words(english) if word not in IDLE]
+    if not 2 <= len(words) <= _FEW:
+        return None
+    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    rows = [(hit, set(words).intersection(tokens(hit.item.name))) for hit in hits]
+    longest = max((len(named) for _, named in rows), default=0)
+    best = [(hit, named) for hit, named in rows if len(named) == longest]
+    if not longest or len(best) > 1:
+        return None
+    hit, named = best[0]
+    rest = " ".join(word for word in english.split() if not named.intersection(content_words(word)))
+    wanted = _by_field(hit, Asked(), rest)
+    return await answered_subject(hit, wanted, rest, engine, known, language) if wanted else None
 
 
 def _for_whom(text: str) -> str:
@@ -211,6 +272,25 @@ def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
             yield set(left[-count:])
 
 
+# "Where can I get ramen?" looks for things, and does not ask where one is.
+SEARCHES: Final = re.compile(
+    r"\b(?:can|could|should|do)\s+(?:i|we|you|one)\s+(?:get|find|buy|eat|have|see|go|do|make|try|drink)\b",
+    re.IGNORECASE,
+)
+
+
+def _only_named(left: list[str], hits: Sequence[Hit], wanted: Asked) -> tuple[Hit, set[str]] | None:
+    """The one hit whose name has every identifying word: "Port Lorne", if there is one branch there.
+
+    Of several, the one that states what is asked is meant: "who teaches welding?" is not about the welder's job.
+    """
+    words = set(left)
+    named = [hit for hit in hits if words.issubset(tokens(hit.item.name))]
+    if len(named) > 1 and wanted.fields:
+        named = [hit for hit in named if any(field_value(hit.item, field) for field in wanted.fields)]
+    return (named[0], words) if len(named) == 1 else None
+
+
 def _best_described(left: list[str], hits: Sequence[Hit], said: set[str]) -> tuple[Hit, set[str]] | None:
     """The one hit whose name has more of these words than any other's, with those words; None if there are several.
 
@@ -229,17 +309,36 @@ def _best_described(left: list[str], hits: Sequence[Hit], said: set[str]) -> tup
     return best[0] if 2 * matching >= len(left) else None
 
 
-async def _answered(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
+async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
+    """A thing, and the statement that answers what is asked of it, if it states that."""
     statement = ""
+    if "Question" in hit.item.types:  # its answer is stated
+        return Subject(msgspec.structs.replace(hit, score=100.0), Asked(), rest)
     if wanted.is_yes_no:
         if wanted.around:
             near = (await resolved(Parsed(around=wanted.around), engine)).conditions
             wanted = msgspec.structs.replace(wanted, conditions=(*wanted.conditions, *near), around=())
         wanted = await _by_fields(wanted, hit, engine)
-        statement = decided(hit.item, wanted, not known.words.isdisjoint(DIET_FIELDS), language)
+        said = flag(hit.item, _said_of(wanted.words))
+        known_diets = not known.words.isdisjoint(DIET_FIELDS)
+        statement = flagged(hit.item, *said, language) if said else decided(hit.item, wanted, known_diets, language)
     elif wanted.fields:
         statement = stated_fact(hit.item, wanted, language)
+        is_covered = await _accounts(hit, rest, {*wanted.read, *tokens(statement)}, engine, language)
+        statement = statement if is_covered else ""
     return Subject(msgspec.structs.replace(hit, score=100.0), wanted, rest, statement)
+
+
+async def _accounts(hit: Hit, rest: str, stated: set[str], engine: Engine, language: str) -> bool:
+    """Whether every meaningful word of a question is part of asking, of the thing, or of what is stated of it.
+
+    A word that nothing here has ("exactly", "for my GPS") tells no other thing from this one.
+    """
+    if language != "en":
+        return True
+    words = [word for word in content_words(_FOR_WHOM.sub("", rest)) if word not in ASKING and word not in IDLE]
+    left = [word for word in words if not covered((word,), hit.item, stated)]
+    return not any([await engine.count((Has((word,)),)) for word in left[:_FEW]])
 
 
 async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
@@ -328,7 +427,7 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
     if the question does not go on with it.
     """
     words = " ".join(question.split())
-    bare = [word for word in content_words(words) if word not in _ASKING]
+    bare = [word for word in content_words(words) if word not in ASKING]
     if not name and shown and (len(shown) == 1 or (is_asking(words) and (_THAT.search(words) or not bare))):
         name = shown[0]
     if not name or not words or len(words) > MAX_LENGTH:
@@ -343,7 +442,7 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
     left = [
         word
         for word in content_words(_VARIANT.sub("", _FOR_WHOM.sub("", english)))
-        if word not in _ASKING and len(word) > 2
+        if word not in ASKING and len(word) > 2
     ]
     if len(left) == 1 and _IS_PART.search(english):
         left = []

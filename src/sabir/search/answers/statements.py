@@ -14,16 +14,18 @@ from sabir.search.items.attributes import OPEN_AT, OPEN_ON, START_HOUR, Attribut
 from sabir.search.items.item import JSON, Item
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import is_a
-from sabir.search.query.asking import Asked
+from sabir.search.query.asking import Asked, is_yes_no
 from sabir.search.query.conditions import AnyOf, Condition, During, Has, In, Is, Near, Not, Range, holds
 from sabir.search.query.dates import WEEKDAYS
 from sabir.search.query.glossary import same_words
 from sabir.search.query.hours import in_words, stated
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.units import NUMBER_WORDS
 from sabir.search.query.vocabulary import DIETS
-from sabir.search.query.words import fold, sentences, spaced, squeezed, tokens
+from sabir.search.query.words import content_words, fold, sentences, spaced, squeezed, tokens
 
 from .facts import in_language, money, value_of
+from .fields import written as written_in_field
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
@@ -73,6 +75,8 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
     if "price" in asked.fields and (paid := _price_for(item, asked.about)):
         return f"{item.name}: {paid}."
     for field in asked.fields:
+        if field == "pricerange" and (priced := _sentence_about(item, ("price",))):
+            return priced  # "costs four dollars" says more than "$"
         value = (
             in_words(item.fields, language)
             if field == "openinghours"
@@ -91,9 +95,8 @@ def _price_for(item: Item, said: str) -> str:
     words = set(tokens(said))
     offers = item.fields.get("offers")
     rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
-    fitting = [
-        row for row in rows if isinstance(row.get("name"), str) and words.intersection(_telling(str(row["name"])))
-    ]
+    fits = [len(words.intersection(_telling(str(row.get("name") or "")))) for row in rows]
+    fitting = [row for row, fit in zip(rows, fits, strict=True) if fit and fit == max(fits)]
     if len(fitting) != 1 or not isinstance(price := fitting[0].get("price"), int | float):
         return ""
     return f"{fitting[0]['name']} {money(float(price), str(fitting[0].get('priceCurrency') or '?'))}"
@@ -129,7 +132,9 @@ _EVIDENCE: Final = {
     "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
     "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
     "distance": re.compile(r"\d[\d.,]*\s?(?:km|miles?|kilomet\w+|Kilometer)\b", re.IGNORECASE),
-    "price": re.compile(r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)", re.IGNORECASE),
+    "price": re.compile(
+        r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)|\bcosts?\s+[\w-]+\s+(?:dollars?|euros?|pounds?|cents?)\b", re.I
+    ),
     "recipeyield": re.compile(r"\b(?:serves|feeds|enough\s+for|for)\s+(?:\d+|two|four|six|eight)\b", re.IGNORECASE),
 }
 
@@ -144,8 +149,7 @@ def _sentence_about(item: Item, fields: tuple[str, ...]) -> str:
 
 def _form_of(item: Item, field: str) -> str:
     """A sentence for a field without its own: "The course code of {name} is {value}."."""
-    written = next((key for key in item.fields if key.casefold() == field), field)
-    return f"The {spaced(written).lower()} of {{name}} is {{value}}."
+    return f"The {spaced(field).lower()} of {{name}} is {{value}}."
 
 
 def field_value(item: Item, field: str) -> str:
@@ -156,9 +160,7 @@ def field_value(item: Item, field: str) -> str:
     written = value_of(field, recalled(item))
     if written:
         return written
-    name = next((key for key in item.fields if key.casefold() == field), "")
-    values = list(strings(item.fields.get(name))) or _labels(recalled(item), field)
-    return ", ".join(values[:_MAX_LISTED])
+    return written_in_field(item, field) or ", ".join(_labels(recalled(item), field)[:_MAX_LISTED])
 
 
 def _labels(of: Attributes, field: str) -> list[str]:
@@ -307,6 +309,14 @@ def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -
     return f"{word}{_STOP.get(language, '. ')}{why}".strip()
 
 
+def flagged(item: Item, is_so: bool, label: str, language: str = "en") -> str:
+    """Yes or no, by a field or a feature that says so."""
+    word = (_YES if is_so else _NO)[language]
+    return (
+        f"{word}{_STOP.get(language, '.')} {item.name}: {spaced(label).lower()}{'' if is_so else f' – {word.lower()}'}."
+    )
+
+
 def _variant_in_stock(item: Item, asked: Asked) -> bool | None:
     """Whether the variant that a question names is available: "is the mug in cream in stock?"."""
     if not any(isinstance(one, Is) and one.field == "availability" for one in asked.conditions):
@@ -335,6 +345,25 @@ def _in_its_words(item: Item, words: tuple[str, ...], yes: str, no: str) -> str:
     if len(said) == len(words) and _denied(best, words):
         return f"{no}. {best}"
     return f"{yes}. {best}" if len(said) == len(words) and not _DENIES.search(best) else f"{item.name}: {best}"
+
+
+def answered_by(question: str, item: Item, language: str) -> str:
+    """The answer of one of a site's own questions, with yes or no where it says so of what was asked.
+
+    "Do you take American Express?" is answered by "We take Visa, but not American Express.".
+    """
+    answer = item.description
+    own = set(tokens(item.name))
+    words = tuple(word for word in content_words(question) if word not in own and word not in IDLE)
+    if not is_yes_no(question) or not words or _PLAIN_ANSWER.match(answer):
+        return answer
+    said = next((one for one in sentences(answer) if set(words).issubset(tokens(one))), "")
+    if said and _denied(said, words):
+        return f"{_NO[language]}. {answer}"
+    return f"{_YES[language]}. {answer}" if said and not _DENIES.search(said) else answer
+
+
+_PLAIN_ANSWER: Final = re.compile(r"\W*(?:yes|no|ja|nein|s[ií]|oui|non|はい|いいえ)\b", re.IGNORECASE)
 
 
 def _denied(sentence: str, words: tuple[str, ...]) -> bool:

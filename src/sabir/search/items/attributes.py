@@ -17,12 +17,12 @@ import msgspec
 
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
-from sabir.search.query.hours import open_days, open_slots
+from sabir.search.query.hours import on_days, open_days, open_slots
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
 from .item import JSON, Item
-from .schema_org import strings
+from .schema_org import is_absent, strings
 from .types import bare, lineage
 
 MAX_HAS: Final = 1_500  # words of one item that count for "with" and "without"
@@ -32,6 +32,7 @@ START_HOUR: Final = "starthour"  # the local hour at which something starts
 _CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ](\d{2}):(\d{2})")
 OPEN_ON: Final = "openon"  # the days on which a place is open
 OPEN_AT: Final = "openat"  # the half hours of the week at which it is open
+ON_DAYS: Final = "ondays"  # the days of something that is repeated, as 20261224
 _A_NIGHT: Final = 16 * 3600  # seconds
 _SHORT: Final = 100  # a longer string is prose, not a value
 
@@ -173,7 +174,8 @@ class _Collector:
     def object(self, field: str, node: Mapping[str, JSON], depth: int) -> None:
         if field in ("additionalProperty", "amenityFeature") and isinstance(node.get("name"), str):
             named = re.sub(r"\W+", "", node["name"].title())
-            self.word(field, node["name"])
+            if not is_absent(node):
+                self.word(field, node["name"])
             self.measured(named[:1].lower() + named[1:], node)
             return
         if "value" in node or "minValue" in node or "maxValue" in node:
@@ -252,15 +254,27 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         found.words[OPEN_ON] = set(days)
     if slots := open_slots(fields):
         found.words[OPEN_AT] = set(slots)
+    if repeated := on_days(fields):
+        found.words[ON_DAYS] = set(repeated)
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
-    start = start or found.dates.get("datecreated")
+    start = start or found.dates.get("datecreated") or _any_date(found.dates)
     if start:
         end = found.dates.get("enddate") if "startdate" in found.dates else None
         # A party until 1 a.m. is on the day on which it starts.
         over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
         found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
+
+
+def _any_date(dated: Mapping[str, Span]) -> Span | None:
+    """The date of a thing that states one under a name of its own, such as the model date of a car."""
+    return next((when for field, when in dated.items() if not _ABOUT_PAGE.search(field)), None)
+
+
+_ABOUT_PAGE: Final = re.compile(
+    r"modified|updated|valid|expires|until|end|availab|upload|deadline|birth|death|founding"
+)
 
 
 def _price_range(given: JSON, found: _Collector) -> None:

@@ -88,6 +88,8 @@ def strings(value: JSON, depth: int = 0) -> Iterator[str]:
         for item in value:
             yield from strings(item, depth + 1)
     elif isinstance(value, dict):
+        if is_absent(value):
+            return
         keys = ("name", "text", "value", *_ADDRESS, "itemListElement", "url") if depth < 6 else ("name",)
         kept = [key for key in keys if key in value]
         if ("name" in kept or "text" in kept) and "url" in kept:
@@ -96,6 +98,11 @@ def strings(value: JSON, depth: int = 0) -> Iterator[str]:
             kept.remove("name")
         for key in kept:
             yield from strings(value[key], depth + 1)
+
+
+def is_absent(node: Mapping[str, JSON]) -> bool:
+    """Whether an object says that a thing does not have a feature: ``{"name": "Wi-Fi", "value": false}``."""
+    return "name" in node and str(node.get("value")).strip().casefold() in ("false", "no")
 
 
 _ADDRESS: Final = (

@@ -518,7 +518,9 @@ _WORDS: Final[Mapping[str, str]] = {
     "bookshop": "BookStore", "pharmacy": "Pharmacy", "florist": "Florist", "gym": "ExerciseGym", "spa": "DaySpa",
     "beach": "Beach", "cinema": "MovieTheater", "movie theater": "MovieTheater", "theatre": "PerformingArtsTheater",
     "vacancy": "JobPosting", "ice cream shop": "IceCreamShop", "grocery store": "GroceryStore",
-    "supermarket": "GroceryStore", "hardware store": "HardwareStore", "music venue": "MusicVenue",
+    "supermarket": "GroceryStore", "cottage": "LodgingBusiness", "holiday cottage": "LodgingBusiness",
+    "holiday home": "LodgingBusiness", "cabin": "LodgingBusiness", "car": "Car", "vehicle": "Vehicle",
+    "hardware store": "HardwareStore", "music venue": "MusicVenue",
 }  # fmt: skip
 _IRREGULAR: Final = {"dishes": "dish", "people": "person", "libraries": "library", "classes": "class",
                      "bakeries": "bakery", "breweries": "brewery", "wineries": "winery",

@@ -39,7 +39,7 @@ _FACTS: Final = tuple(
         (r"\bwho\s+(?:teaches|taught|leads|instructs)\b|\b(?:teacher|instructor|tutor)\b",
          ("instructor", "performer", "author")),
         (r"\b(?:published|released|came\s+out)\b", ("datepublished", "datecreated", "date")),
-        (r"\bmade\s+(?:of|from)\b|\bmaterials?\b", ("material", "recipeingredient")),
+        (r"\bmade\s+(?:of|from)\b|\bmaterials?\b", ("material", "artmedium", "artworksurface", "recipeingredient")),
         (r"\bingredients?\b|\bwhat\s+(?:is|goes)\s+in\b|\bwhat\s+do\s+(?:i|we|you)\s+need\s+(?:for|to\s+(?:make|cook|bake))\b",
          ("recipeingredient", "supply")),
         *((rf"\bhow\s+much\s+{name}\b|\b(?:grams?|g)\s+of\s+{name}\b|^\W*{name}\s+(?:content\s+)?(?:in|of)\b", (field,))
@@ -58,7 +58,7 @@ _FACTS: Final = tuple(
         (r"\bset\s+(?:me|us|you)\s+back\b", ("price", "pricerange")),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much(?!\s+time)|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
-         ("price", "pricerange")),
+         ("price", "pricerange", "basesalary", "estimatedsalary")),
         (r"\bhow\s+(?:long|much\s+time|many\s+(?:minutes|hours)|fast|quick(?:ly)?)\b|\b(?:cooking|baking|prep(?:aration)?)\s+time\b"
          r"|\bduration\b", ("totaltime", "duration", "courseworkload", "span")),
         (r"\b(?:when|what\s+time|how\s+late|until\s+when)\b.*\b(?:ends?|finish(?:es)?|over|goes?\s+on|runs?|lasts?)\b",
@@ -99,7 +99,7 @@ _IS_LATER: Final = re.compile(
 # "Do you have ...?", "is there ...?" look for things, unless they name one and say more of it.
 _LOOKS_FOR: Final = re.compile(
     r"^\W*(?:do\s+you\s+(?:have|sell|know|offer|stock)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you"
-    r"|would\s+you|can\s+i\s+(?:get|buy|find|have)|do\s+we\s+have)\b",
+    r"|would\s+you|can\s+i\s+(?:get|buy|find|have)|do\s+we\s+have(?!\s+to\b))\b",
     re.IGNORECASE,
 )
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
@@ -140,6 +140,7 @@ class Asked(msgspec.Struct, frozen=True):
     is_yes_no: bool = False
     around: tuple[Around, ...] = ()
     about: str = ""  # the words of a question that asks for a fact
+    read: tuple[str, ...] = ()  # the words that name the field
 
     def __bool__(self) -> bool:
         return bool(self.fields) or self.is_yes_no
@@ -152,10 +153,10 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
     the Heron tent in red?", "Strand Library open on Sunday?".
     """
     question, rest = _POLITE.sub("", question, count=1), _POLITE.sub("", rest, count=1)
-    rest = predicates.plain(rest)
+    said, rest = rest, predicates.plain(rest)
     if _LOOKS_FOR.match(question) and not (_THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)):
         return _of_named(rest, known, now) if is_named else Asked()
-    fields = next((fields for pattern, fields in _FACTS if pattern.search(rest)), ())
+    fields = next((fields for pattern, fields in _FACTS if pattern.search(rest) or pattern.search(said)), ())
     if (counted := _COUNTED.search(rest)) and fold(counted["thing"]) not in _NOT_COUNTED:
         return Asked(fields or ("recipeingredient",), words=counted["thing"])
     is_later = bool(_IS_LATER.search(rest)) and not fields and not _OPEN.match(question)
@@ -208,3 +209,18 @@ def _of_named(rest: str, known: Fields, now: datetime) -> Asked:
 def is_asking(question: str) -> bool:
     """Whether a question asks for a fact, or for yes or no."""
     return bool(_YES_NO.match(question)) or any(pattern.search(question) for pattern, _ in _FACTS)
+
+
+def is_open(question: str) -> bool:
+    """Whether a question asks for a fact ("how many …", "who …"), or only names one ("mileage of the van")."""
+    return _OPEN.match(question) is not None or _YES_NO.match(question) is None
+
+
+def is_yes_no(question: str) -> bool:
+    """Whether a question is to be answered by yes or no."""
+    return _YES_NO.match(question) is not None
+
+
+def begins_open(question: str) -> bool:
+    """Whether a question begins with "how", "when", "where" and the like."""
+    return _OPEN.match(question) is not None

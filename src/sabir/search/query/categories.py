@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -68,7 +69,9 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
     found = []
     for match in _BY.finditer(text):
         name = match["name"] or match["low"]
-        found.append(CategoryCandidate(name, _of(_MAKERS, (name,), known), sure=match["name"] is not None))
+        found.append(
+            CategoryCandidate(name, _of((*stating(known), *_MAKERS), (name,), known), sure=match["name"] is not None)
+        )
     found += _phrases(text, read, known)
     # The wanted thing comes last; "for children" in "something blue for children" does not name it.
     parts = [re.sub(r"\bfor\b.*", "", part) for part in re.split(r"[.,;!?]", text)]
@@ -85,8 +88,30 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
         is_foreign = word in heads and len(values) > 1
         sure = words == [word] or wanted == [word] or word in TYPE_WORDS
+        if sure:  # nothing else says what is wanted: "automatic cars"
+            found.append(CategoryCandidate(word, _of(stating(known), values, known), sure=True))
         found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
     return [candidate for candidate in found if candidate.conditions]
+
+
+@lru_cache(maxsize=256)
+def stating(known: Fields) -> tuple[str, ...]:
+    """The fields of a site that no rule knows by name, and whose values may be asked for by their words."""
+    listed = {*_TRAITS, *_MAKERS, *_UNASKED}
+    return tuple(sorted(field for field in known.words if field not in listed))[:_MAX_FIELDS]
+
+
+_MAX_FIELDS: Final = 100
+# Fields with readers of their own, and those whose words say nothing about what a thing is like.
+_UNASKED: Final = frozenset(
+    """name alternatename telephone email isbn sku gtin mpn identifier openon openat openinghours pricecurrency
+    availability eventstatus eventattendancemode acceptsreservations inlanguage recipeingredient ingredients supply
+    suitablefordiet streetaddress addresslocality addressregion addresscountry postalcode address location dayofweek
+    opens closes offers aggregaterating pricerange itemcondition unittext unitcode currency color size
+    availablelanguage productid url title provider seller hiringorganization ispartof availableatorfrom
+    locationcreated joblocation containedinplace contentlocation areaserved spatialcoverage homelocation
+    foundinglocation servicearea itinerary countryoforigin hasmenuitem hasmenusection""".split()  # noqa: SIM905
+)
 
 
 def _phrases(text: str, read: set[str], known: Fields) -> Iterator[CategoryCandidate]:

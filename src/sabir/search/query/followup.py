@@ -128,7 +128,9 @@ _ORDINALS: Final = {
     "3rd": 2,
 }
 _NTH: Final = re.compile(
-    rf"\b(?:the\s+)?({'|'.join(_ORDINALS)})\s+(?:one|result|option|recipe|item|place|event|product)\b", re.I
+    rf"\b(?:the\s+)?({'|'.join(_ORDINALS)})\s+(?:one|result|option|recipe|item|place|event|product)\b"
+    rf"|\bthe\s+({'|'.join(_ORDINALS)})(?=\W*$)",
+    re.I,
 )
 # "The other one", "the six cup one": one of the results.
 _ONE: Final = re.compile(r"\b(?:the|that)\s+(?P<which>[\w\s'’-]{1,40}?)\s+one\b", re.IGNORECASE)
@@ -167,10 +169,8 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
     if len(question) > MAX_READ:
         return question
     previous = [earlier for earlier in previous[-MAX_EARLIER:] if len(earlier) <= MAX_READ]
-    if results and (nth := _NTH.search(question)):
-        place = _ORDINALS[nth[1].casefold()]
-        if -len(results) <= place < len(results):
-            return f"{question[: nth.start()]}{results[place]}{question[nth.end() :]}".strip()
+    if (chosen := with_nth(question, results)) != question:
+        return chosen
     if results and (one := _ONE.search(question)) and (name := _chosen(one["which"], results)):
         before = question[: one.start()].strip()
         if _JOINS.fullmatch(before) or re.fullmatch(r"(?:and\s+)?(?:what|how)\s+about", before, re.I):
@@ -181,6 +181,17 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
         earlier = " ".join(earlier.split())
         context = _joined(context, earlier) if context else earlier
     return _joined(context, question) if context else question
+
+
+def with_nth(question: str, results: Sequence[str]) -> str:
+    """The question with the name of a result in place of "the second one"; unchanged, if it has no such words."""
+    nth = _NTH.search(question) if results else None
+    if nth is None:
+        return question
+    place = _ORDINALS[(nth[1] or nth[2]).casefold()]
+    if not -len(results) <= place < len(results):
+        return question
+    return f"{question[: nth.start()]}{results[place]}{question[nth.end() :]}".strip()
 
 
 def _chosen(which: str, results: Sequence[str]) -> str:
@@ -322,7 +333,9 @@ def _order(rest: str) -> str | None:
     words = _ONES.sub(
         "", re.sub(r"^(?:something|some|any|anything|a|an|the|is\s+there)\s+", "", rest, flags=re.I)
     ).strip(" ?")
-    words = re.sub(r"\s+(?:than\s+(?:that|this|these|those)|please)$", "", words, flags=re.I)
+    words = re.sub(
+        r"\s+(?:than\s+(?:that|this|these|those)|of\s+(?:those|these|them|all)|please)$", "", words, flags=re.I
+    )
     return _ORDERS.get(" ".join(words.casefold().split()))
 
 

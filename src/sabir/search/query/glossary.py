@@ -57,6 +57,38 @@ def same_words() -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
+def _english() -> Mapping[str, str]:
+    """For each word of another language, its English translation, which comes first in its line."""
+    return {word: group[0] for line in _lines("same.txt") for group in (line.split(),) for word in group[1:]}
+
+
+def in_english(question: str, language: str) -> str:
+    """The question word by word in English; words without a translation stay, except Japanese ones.
+
+    The second reading of a question for which the site has nothing in the question's own language.
+    """
+    text = glossed(question, language)
+    if language == "ja":
+        known = (word for word in _english() if _JAPANESE.match(word))
+        nouns = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))))
+        text = nouns.sub(lambda match: f" {_english()[match.group()]} ", text)
+        return " ".join(re.sub(rf"{_JAPANESE.pattern}+", " ", text).split())
+    idle = glossary(language).words
+    words = []
+    for said in text.split():
+        key = fold(said.strip(_MARKS))
+        key = re.sub(r"^(?:l|d|qu|n|s)['’]", "", key)
+        if key not in idle or key in STOPWORDS:
+            words.append(said.replace(said.strip(_MARKS), _translated(key) or said.strip(_MARKS)) if key else said)
+    return " ".join(words)
+
+
+def _translated(word: str) -> str:
+    forms = (word, *(word[: -len(end)] for end in ("en", "er", "es", "e", "n", "s", "em") if word.endswith(end)))
+    return next((_english()[form] for form in forms if len(form) > 2 and form in _english()), "")
+
+
+@cache
 def likenesses() -> Mapping[str, tuple[str, ...]]:
     """For each word, its synonyms, in its own language or another."""
     words = {*ALIKE, *same_words()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from typing import Final
 
 from sabir.search.items.item import JSON
@@ -150,3 +151,47 @@ def _named(text: str) -> Iterator[str]:
         end = _SHORT.index(last.lower()) if last else start
         for step in range((end - start) % 7 + 1):
             yield WEEKDAYS[(start + step) % 7]
+
+
+MAX_DAYS: Final = 200  # on which one thing is repeated
+_STEPS: Final = {"P1D": 1, "P1W": 7, "P2W": 14, "DAILY": 1, "WEEKLY": 7}
+
+
+def on_days(fields: Mapping[str, JSON]) -> list[str]:
+    """The days of something that is repeated, as ``20261224``: those listed, or those of a schedule."""
+    given = fields.get("eventSchedule")
+    found: list[str] = []
+    for row in given if isinstance(given, list) else [given]:
+        if isinstance(row, str) and _ISO.match(row):
+            found.append(row[:10].replace("-", ""))
+        elif isinstance(row, dict):
+            found += _scheduled(row)
+    return list(dict.fromkeys(found))[:MAX_DAYS]
+
+
+_ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _scheduled(row: Mapping[str, JSON]) -> list[str]:
+    first, last = (str(row.get(key) or "")[:10] for key in ("startDate", "endDate"))
+    step = _STEPS.get(str(row.get("repeatFrequency") or "").upper())
+    if step is None or not (_ISO.match(first) and _ISO.match(last)):
+        return []
+    try:
+        day, end = date.fromisoformat(first), date.fromisoformat(last)
+    except ValueError:
+        return []
+    named = row.get("byDay")
+    rows = named if isinstance(named, list) else [named]
+    weekdays = {str(one).rsplit("/", 1)[-1].casefold() for one in rows if one} or {WEEKDAYS[day.weekday()]}
+    all_days = (day + timedelta(days=count) for count in range(min((end - day).days + 1, _MAX_SPAN)))
+    found = [one for one in all_days if _is_on(one, (one - day).days, step, weekdays)]
+    return [f"{one:%Y%m%d}" for one in found]
+
+
+_MAX_SPAN: Final = 1_000  # days
+
+
+def _is_on(day: date, after: int, step: int, weekdays: set[str]) -> bool:
+    """Whether something is on a day, so many days after the first one."""
+    return step == 1 or (WEEKDAYS[day.weekday()] in weekdays and (after // 7) % (step // 7) == 0)

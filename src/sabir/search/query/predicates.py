@@ -224,7 +224,8 @@ _SPECIAL: Final[tuple[tuple[str, _Read], ...]] = (
      lambda m: (Range("price", 0.0, None, with_low=False),)),
     (r"\b(?:going\s+ahead|taking\s+place|take\s+place|happening|still\s+on)$",
      lambda m: (Not(Is("eventstatus", _OFF)),)),
-    (r"\b(?:in\s+stock|available|to\s+be\s+had)$|^(?:in\s+stock|available)\b",
+    (r"\b(?:in\s+stock|available|to\s+be\s+had)$|^(?:in\s+stock|available)\b|^(?:still\s+)?(?:in|on\s+the\s+shelf)$"
+     r"|\b(?:bookable|enrol+|register|sign\s+up|join)(?:\s+(?:in|for|on|at))?$|^(?:still\s+)?(?:enrol+|register|sign\s+up|join)\b",
      lambda m: (Is("availability", _IN_STOCK),)),
     (r"\b(?:reserv\w+|book(?:ing)?s?(?:\s+a\s+table)?)\b", lambda m: (Is("acceptsreservations", ("true", "yes")),)),
     (r"\bcancell?ed\b", lambda m: (Is("eventstatus", ("event cancelled", "cancelled")),)),

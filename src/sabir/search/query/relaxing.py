@@ -57,6 +57,17 @@ def asks_elsewhere(question: str) -> bool:
     return _ELSEWHERE.search(question[:_READ]) is not None
 
 
+def without_asides(question: str) -> str:
+    """The question without sentences that are for an assistant ("also write me a poem"), if others remain."""
+    parts = [part for part in _PARTS.split(question[:_READ]) if part.strip()]
+    kept = [part for part in parts if not _ELSEWHERE.search(part)]
+    is_mixed = 0 < len(kept) < len(parts) and any(content_words(part) for part in kept)
+    return " ".join(part.strip() for part in kept) if is_mixed else question
+
+
+_PARTS: Final = re.compile(r"(?<=[.!?;])\s+|(?=<\w+>)|(?<=>)")
+
+
 _READ: Final = 400  # characters of a question
 
 

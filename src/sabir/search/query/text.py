@@ -22,11 +22,14 @@ from sabir.search.items.types import TYPE_WORDS, ancestors
 from . import amounts, date_words, dates, placing
 from .amounts import FREE
 from .aspects import COLOURS
+from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
+from .flags import FLAG_PATTERN, ORDER_PATTERN, flagged, ordered
 from .glossary import same_words
 from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
 from .phrase import Phrase, Rule, after
+from .plainly import said_plainly
 from .relaxing import inner
 from .structured import (
     DATE_OPERATORS,
@@ -50,6 +53,7 @@ from .when import (
     on_date,
     open_at,
     open_on,
+    repeated,
     starting,
 )
 from .words import STOPWORDS, content_words, fold, singular, tokens
@@ -81,7 +85,7 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     question = words = " ".join(text.split())
     end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
     rest, prose = (
-        dates.both_full(date_words.plain(plus_first(_said_plainly(words[: max(0, end)])), now)),
+        dates.both_full(date_words.plain(plus_first(said_plainly(words[: max(0, end)])), now)),
         words[max(0, end) :],
     )
     parsed = Parsed()
@@ -114,42 +118,10 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
         parsed, rest = _happening(parsed, rest)
     if parsed.order and _GENERIC.issuperset(content_words(rest)):
         rest = ""  # "the most expensive thing": no word says what is wanted
+    conditions = tuple(repeated(condition, known) for condition in parsed.conditions)
+    parsed = msgspec.structs.replace(parsed, conditions=conditions)
     about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
     return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}", about=about)
-
-
-def _said_plainly(text: str) -> str:
-    """The text with roundabout wordings replaced by those of the rules and the items."""
-    for pattern, plain in _PLAINLY:
-        text = pattern.sub(plain, text)
-    return text
-
-
-_WHERE: Final = r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you|one)\s+"
-_TAKE: Final = r"(?:have|get|grab|eat|drink|find|go\s+(?:out\s+)?for)"
-_SOME: Final = r"(?:an?\s+|some\s+|good\s+|something\s+for\s+)*"
-_WHEN: Final = rf"(?:on\s+|at\s+)?(?:an?\s+|the\s+)?(?:(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow)"
-_PLAINLY: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), plain)
-    for pattern, plain in (
-        (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
-        (
-            r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
-            "decaf",
-        ),
-        (r"\b(?:we\s+are\s+|i['’]?m\s+|i\s+am\s+)?on\s+a\s+(?:tight\s+|small\s+|low\s+)?budget\b", "cheap"),
-        (r"\b(?:places?|somewhere)\s+to\s+(?:stay|sleep)\b|\baccommodations?\b", "where can i stay"),
-        (
-            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:{_TAKE}\s+{_SOME})?(?P<meal>breakfast|brunch|coffee)\b",
-            r"where can i eat \g<meal> \g<when>",
-        ),
-        (
-            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:(?:{_TAKE}\s+{_SOME})?(?:lunch|dinner|supper|food|meal|bite)|eat|dine)\b",
-            r"where can i eat \g<when>",
-        ),
-        (rf"\b(where\s+can\s+i\s+eat(?:\s+(?:breakfast|brunch|coffee))?)\s+(?=(?:{_WHEN})\b)", r"\1 open "),
-    )
-)
 
 
 def _happening(parsed: Parsed, rest: str) -> tuple[Parsed, str]:
@@ -170,12 +142,14 @@ _GOING_ON: Final = re.compile(
     r"\b(?:(?:the\s+)?(?:things|stuff|something|anything|activities)(?:\s+(?:fun|nice|good|interesting))?\s+to\s+(?:do|see|visit|attend)"
     r"|(?:what(?:['’]?s|\s+is|\s+else\s+is)|something|anything|things|is\s+there\s+anything|is\s+something)\s+"
     r"(?:happening|going\s+on|taking\s+place|planned|on)|what\s+(?:can|could|should)\s+(?:i|we)\s+(?:do|see|attend)"
-    r"|what\s+happens|what\s+to\s+do|activities|goings[\s-]on)\b",
+    r"|what\s+happens|what\s+to\s+do|activities|goings[\s-]on|(?:the\s+)?(?:programme|program|schedule|calendar|agenda|line-?up))\b",
     re.IGNORECASE,
 )
 
 # Nouns that name nothing in particular.
-_GENERIC: Final = frozenset({"thing", "item", "stuff", "article", "everything", "anything"})
+_GENERIC: Final = frozenset(
+    {"thing", "item", "stuff", "article", "everything", "anything", "sell", "offer", "stock", "product"}
+)
 
 # Facts that a question asks for, by field.
 _ASKED: Final = tuple(
@@ -260,19 +234,36 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     for end in _ends_of(scope):
         if (turned := _opposite_of(scope[:end], known, now)) is not None:
             return msgspec.structs.replace(turned, cut=at + end)
+    if there := _THERE.match(match["things"]):
+        return _elsewhere(match["things"], there.end(), at, known)
     said = match.group()[:at]
     things, used = _one_thing(match["things"]) if _NAMES_ONE.search(said) else _things(match["things"], types=True)
     if not things or (is_prose(match.string) and not all(map(_is_food, things))):
         return None
     shades = (shade for thing in things for shade in COLOURS.get(fold(thing), ()))
     words = tuple(dict.fromkeys((*(word for thing in things for word in kinds(thing)), *shades)))
-    stated = tuple(Is(field, words) for field in _STATING if field in known.words)
+    stated = tuple(Is(field, words) for field in (*_STATING, *stating(known)) if field in known.words)
     types = tuple(TYPE_WORDS[fold(thing)] for thing in things if fold(thing) in TYPE_WORDS)
     out = (Has(words), *stated, *((OfType(types),) if types else ()))
     conditions: tuple[Condition, ...] = (Not(AnyOf(out) if len(out) > 1 else out[0]),)
     if any(map(_is_food, things)) and "recipeingredient" in known.words and not _names_place(match.string):
         conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
     return Phrase(conditions, cut=at + used)
+
+
+_THERE: Final = re.compile(r"(?:at|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
+
+
+def _elsewhere(text: str, start: int, at: int, known: Fields) -> Phrase | None:
+    """ "Not at the Ropewalk", "not in a church": not where the place is called so."""
+    things, used = _one_thing(text[start:])
+    if not things or not known.words.intersection(_WHERE_STATED):
+        return None
+    stated = tuple(Is(field, (things[0],)) for field in _WHERE_STATED if field in known.words)
+    return Phrase((Not(AnyOf((*stated, Has((things[0],))))),), cut=at + start + used)
+
+
+_WHERE_STATED: Final = ("location", "address", "streetaddress", "addresslocality", "containedinplace")
 
 
 def _ends_of(scope: str) -> list[int]:
@@ -441,7 +432,11 @@ _ORDERS: Final = (
     (r"most\s+expensive|priciest", "price", False),
     (r"newest|latest|most\s+recent", "date", False),
     (r"soonest|earliest", "date", True),
-    (r"(?:best|top|highest)[\s-]rated|most\s+popular", "stars", False),
+    (
+        r"(?:(?:has|have|with)\s+the\s+)?(?:best|top|highest)[\s-](?:rated|ratings?|reviews?|reviewed)|most\s+popular",
+        "stars",
+        False,
+    ),
     (r"quickest|fastest|shortest", "totaltime", True),
 )
 
@@ -487,7 +482,9 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     return Phrase((OfType(types),), keep=match.group()) if plural or ends else None
 
 
-_AT_THE: Final = [[lead, the] for lead in ("at", "in", "of", "from", "to", "for", "near") for the in ("the", "your")]
+_AT_THE: Final = [
+    [lead, the] for lead in ("at", "in", "of", "from", "to", "for", "near", "with", "about") for the in ("the", "your")
+]
 
 
 def _alternatives(words: list[str]) -> str:
@@ -507,6 +504,7 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      + _REST, placing.near),
     (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{_DATE})\s+(?:and|to|until)\s+"
      rf"(?P<last>{_DATE})", between_dates),
+    (FLAG_PATTERN, flagged),
     (rf"{NEGATOR}{FILLER}(?P<things>\S.*)", _without),
     (r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you)\s+(?P<sleep>(?:stay|sleep)(?:\s+(?:for\s+)?(?:the|a)\s+night|\s+overnight)?"
      r"|spend\s+the\s+night)\b|\bwhere\s+(?:can|could|should)\s+(?:i|we|you)\s+(?P<eat>eat|dine|have\s+(?:lunch|dinner|breakfast|a\s+meal))\b",
@@ -562,6 +560,7 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      _on_sale),
     (r"\b(?:that\s+(?:is|are)\s+)?(?P<out>(?!))?in[\s-]stock\b", _stock),
     *((rf"\b(?:the\s+)?(?:{words})\b", _ordered(field, ascending)) for words, field, ascending in _ORDERS),
+    (ORDER_PATTERN, ordered),
     (r"\b(?:(?P<cheap>cheap|inexpensive|affordable|low[\s-]priced)|expensive|fancy|upscale|high[\s-]end)\b", _priced),
     (rf"\b(?P<types>(?:{_TYPES})(?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+)(?:{_TYPES}))*)\b", _typed),
 )  # fmt: skip

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from sabir.search.engine.base import Fields
-from sabir.search.items.attributes import OPEN_AT, OPEN_ON, START_HOUR
+from sabir.search.items.attributes import ON_DAYS, OPEN_AT, OPEN_ON, START_HOUR
 from sabir.search.items.types import TYPE_WORDS, ancestors
 
 from . import dates
-from .conditions import AnyOf, During, Is, Not, Range
+from .conditions import AnyOf, Condition, During, Is, Not, Range
 from .hours import slot
 from .negation import HAS_HOURS
 from .phrase import Phrase, after
 from .structured import DATE_OPERATORS, dated
+
+
+def repeated(condition: Condition, known: Fields) -> Condition:
+    """The same, also met by something that is repeated on one of the days: "in January", if it is every Tuesday."""
+    match condition:
+        case During(("date" | "startdate"), float(start), float(end)) if (
+            ON_DAYS in known.words and end - start <= _LONG
+        ):
+            days = (start + at * _A_DAY for at in range(int((end - start + _A_DAY - 1) // _A_DAY)))
+            named = tuple(f"{datetime.fromtimestamp(day, UTC):%Y%m%d}" for day in days)
+            return AnyOf((condition, Is(ON_DAYS, named))) if named else condition
+        case Not(inner):
+            return Not(repeated(inner, known))
+        case _:
+            return condition
+
+
+_A_DAY: Final = 86_400
+_LONG: Final = 62 * _A_DAY
 
 
 def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:

@@ -1,0 +1,28 @@
+"""Small questions about single hits and conditions of a search. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sabir.search import Condition, Hit, OfType
+from sabir.search.items.types import WIDER, is_a
+from sabir.search.query.words import tokens
+
+READ: Final = 2_000  # characters of a text
+
+
+def widened(condition: Condition) -> Condition:
+    if isinstance(condition, OfType):
+        return OfType(tuple(WIDER.get(item, item) for item in condition.types))
+    return condition
+
+
+def speaks_of(hit: Hit, other: Hit) -> bool:
+    """Whether an item has the whole name of another one."""
+    name = " ".join(tokens(other.item.name))
+    texts = (hit.item.name, hit.item.description, hit.item.text[:READ])
+    return bool(name) and any(f" {name} " in f" {' '.join(tokens(text))} " for text in texts)
+
+
+def happens(hit: Hit) -> bool:
+    return any(is_a(kind, "Event") for kind in hit.item.types)

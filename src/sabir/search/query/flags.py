@@ -1,0 +1,93 @@
+"""Filters by what a site states by yes or no, and orders by any number, read by the names of its fields. Pure.
+
+"Cottages that allow dogs" is about ``petsAllowed``, "the biggest cottage" about ``floorSize``: no field is known here
+but by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from sabir.search.engine.base import Fields
+
+from .conditions import AnyOf, Condition, Is
+from .field_names import other_words
+from .phrase import Phrase
+from .vocabulary import ALIKE
+from .words import content_words, singular, tokens
+
+_YES: Final = ("true", "yes")
+_NO: Final = ("false", "no")
+_ALLOWED: Final = r"allowed|permitted|welcome|accepted|included|friendly"
+_ALLOW: Final = r"allow|accept|permit|welcome|include|provide|take"
+_NOT: Final = r"not|n['’]?t|no"
+# "Pets are not allowed", "dog friendly"; "that don't allow dogs", "allowing dogs".
+FLAG_PATTERN: Final = (
+    rf"\b(?:(?:where|that|which|with)\s+)?(?P<what>[^\W\d_]+)(?:\s+(?:is|are))?(?P<negated>(?:\s+|(?<=s)|(?<=e))(?:{_NOT}))?[\s-]+(?:{_ALLOWED})\b"
+    rf"|\b(?:(?:that|which|where)\s+)?(?P<negated_too>(?:do|does|will)(?:\s+not|n['’]?t)\s+)?(?:{_ALLOW})(?:s|ing)?\s+(?P<things>[^\W\d_]+)\b"
+)
+# Words of a field's name that only say that it is a flag.
+_IDLE: Final = re.compile(r"allowed|allows|accepted|accepts|included|includes|available|permitted|friendly|^is|^has")
+
+
+def flagged(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """What must be allowed or included, if a field of that name says so."""
+    thing = match["what"] or match["things"]
+    fields = [field for field in named(thing, known.words) if field not in known.numbers]
+    if not fields:
+        return None
+    values = _NO if match["negated"] or match["negated_too"] else _YES
+    conditions: tuple[Condition, ...] = tuple(Is(field, values) for field in fields)
+    return Phrase((AnyOf(conditions),) if len(conditions) > 1 else conditions)
+
+
+def named(word: str, fields: Iterable[str]) -> list[str]:
+    """The fields, in lower case, whose name is a word or another word for it: "dogs", ``petsallowed``."""
+    own = singular(tokens(word)[0]) if tokens(word) else ""
+    forms = {own, *ALIKE.get(own, ()), *other_words().get(own, ())} - {""}
+    return sorted(field for field in fields if _IDLE.sub("", field).rstrip("s") in forms or field in forms)
+
+
+_GREATEST: Final = {
+    "biggest": "big", "largest": "big", "longest": "long", "tallest": "tall", "highest": "high", "heaviest": "heavy",
+    "deepest": "deep", "widest": "wide", "oldest": "old", "fastest": "fast", "hardest": "hard", "loudest": "loud",
+    "farthest": "far", "furthest": "far",
+}  # fmt: skip
+_LEAST: Final = {
+    "smallest": "big", "shortest": "long", "lowest": "high", "lightest": "heavy", "narrowest": "wide",
+    "easiest": "hard", "quietest": "loud", "nearest": "far",
+}  # fmt: skip
+# "The biggest cottage", "the car with the most seats", "the fewest miles".
+ORDER_PATTERN: Final = (
+    rf"\b(?:the\s+)?(?P<adjective>{'|'.join((*_GREATEST, *_LEAST))})\b"
+    r"|\b(?:with\s+|that\s+has\s+|have\s+)?(?:the\s+)?(?P<many>most|fewest|least|lowest|highest)\s+(?P<noun>[^\W\d_]{3,})\b"
+)
+
+
+def ordered(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """An order by any number that a field of that name states."""
+    word = (match["adjective"] or match["noun"]).casefold()
+    if match["adjective"]:
+        asked, ascending = _GREATEST.get(word) or _LEAST[word], word in _LEAST
+    else:
+        asked, ascending = word, match["many"].casefold() in ("fewest", "least", "lowest")
+    fields = measuring(asked, known.numbers)
+    return Phrase(order=(fields[0], ascending)) if fields else None
+
+
+def measuring(word: str, numbers: Iterable[str]) -> list[str]:
+    """The numeric fields, in lower case, that measure what a word says."""
+    own = next(iter(content_words(word)), "")
+    forms = {own, *other_words().get(own, ())} - {""}
+    found = [
+        (len(field), field)
+        for field in numbers
+        if any(_MEASURE.sub("", field).rstrip("s").startswith(form) for form in forms) and ":" not in field
+    ]
+    return [field for _, field in sorted(found)]
+
+
+_MEASURE: Final = re.compile(r"^numberof|^vehicle|^total|^maximum|capacity$|count$")

@@ -1,0 +1,52 @@
+"""Roundabout wordings of a question, as the rules and the items say them. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from . import dates
+
+
+def said_plainly(text: str) -> str:
+    """The text with roundabout wordings replaced by those of the rules and the items."""
+    for pattern, plain in _PLAINLY:
+        text = pattern.sub(plain, text)
+    return text
+
+
+_WHERE: Final = r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you|one)\s+"
+_TAKE: Final = r"(?:have|get|grab|eat|drink|find|go\s+(?:out\s+)?for)"
+_SOME: Final = r"(?:an?\s+|some\s+|good\s+|something\s+for\s+)*"
+_WHEN: Final = rf"(?:on\s+|at\s+)?(?:an?\s+|the\s+)?(?:(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow)"
+# "That you can send me now", "ready to ship", "on the shelf right now".
+_AT_HAND: Final = (
+    r"\b(?:that\s+|which\s+)?(?:you|i|we)\s+can\s+(?:ship|send|deliver|buy|get|borrow|take)(?:\s+(?:me|us|it|them|home))?\s+"
+    r"(?:right\s+)?(?:now|today|immediately|straight\s+away)\b|\bready\s+to\s+(?:ship|go)\b"
+    r"|\b(?:that\s+(?:is|are)\s+)?(?:on\s+the\s+shel(?:f|ves)|available|here)\s+(?:right\s+)?now\b"
+)
+_PLAINLY: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), plain)
+    for pattern, plain in (
+        (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
+        (
+            r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
+            "decaf",
+        ),
+        (_AT_HAND, "in stock"),
+        (rf"\b({'|'.join(dates.MONTHS)})\s+(events?|concerts?|courses?|classes|talks?|programmes?)\b", r"\2 in \1"),
+        (rf"\bfor\s+({'|'.join(dates.MONTHS)})\b", r"in \1"),
+        (r"\b(?:things?|items?|stuff)\s+(?:that\s+)?(?:you|they)\s+sell\b", "products"),
+        (r"\b(?:we\s+are\s+|i['’]?m\s+|i\s+am\s+)?on\s+a\s+(?:tight\s+|small\s+|low\s+)?budget\b", "cheap"),
+        (r"\b(?:places?|somewhere)\s+to\s+(?:stay|sleep)\b|\baccommodations?\b", "where can i stay"),
+        (
+            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:{_TAKE}\s+{_SOME})?(?P<meal>breakfast|brunch|coffee)\b",
+            r"where can i eat \g<meal> \g<when>",
+        ),
+        (
+            rf"{_WHERE}(?P<when>{_WHEN}\s+)?(?:(?:{_TAKE}\s+{_SOME})?(?:lunch|dinner|supper|food|meal|bite)|eat|dine)\b",
+            r"where can i eat \g<when>",
+        ),
+        (rf"\b(where\s+can\s+i\s+eat(?:\s+(?:breakfast|brunch|coffee))?)\s+(?=(?:{_WHEN})\b)", r"\1 open "),
+    )
+)
