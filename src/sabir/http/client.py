@@ -10,20 +10,21 @@ from typing import Any
 import httpx2
 
 from sabir._version import __version__
+from sabir.guard.egress.keep_alive import LiveTransport, kept_connections
 from sabir.protocols.options import PeerOptions
 
 
 def http_client(options: PeerOptions, **more: Any) -> httpx2.AsyncClient:
-    """A client for one peer; ``more`` are further arguments of ``httpx2.AsyncClient``."""
-    limit = options.connections
+    """A client for one peer; ``more`` are further arguments of ``httpx2.AsyncClient``, such as ``verify``."""
+    verify = more.pop("verify", None) or options.verify or system_trust()
+    limits = kept_connections(options.connections)
     return httpx2.AsyncClient(
         **{
-            "verify": options.verify or system_trust(),
+            "transport": more.pop("transport", None) or LiveTransport(verify=verify, limits=limits, trust_env=False),
             "headers": client_headers(options),
             "cookies": no_cookies(),
             "follow_redirects": False,  # a redirect would take our credentials elsewhere
             "trust_env": False,  # no password from ~/.netrc is ever sent
-            "limits": httpx2.Limits(max_connections=limit, max_keepalive_connections=limit),
             **more,
         }
     )

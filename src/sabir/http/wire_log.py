@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import httpx2
 
+from sabir.guard.egress.keep_alive import LiveTransport
 from sabir.protocols.peer import OnWire
 
 _HIDDEN: Final = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"cookie", b"set-cookie"})
@@ -28,7 +29,7 @@ def response_head(response: Any) -> bytes:
     return head(line.encode(), response.headers.raw)
 
 
-class Watched(httpx2.AsyncHTTPTransport):
+class Watched(LiveTransport):
     """A transport that logs what passes through it."""
 
     def __init__(self, on_wire: OnWire, **options: Any) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from sabir import _version
 from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.guard.egress.keep_alive import LiveTransport, kept_connections
 from sabir.http.connect_errors import NOT_UNPACKED
 from sabir.http.event_stream import stream_lines
 from sabir.misfits import NOT_JSON
@@ -86,7 +87,7 @@ class ModelService:
                 headers={"user-agent": f"sabir/{_version.__version__}", "accept-encoding": "identity"},
                 follow_redirects=False,  # a redirect would send the key elsewhere
                 trust_env=False,
-                limits=httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
+                transport=LiveTransport(limits=kept_connections(self._connections), trust_env=False),
             )
         return self._made
 

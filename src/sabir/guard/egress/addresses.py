@@ -26,6 +26,8 @@ import msgspec
 
 from sabir.errors import Forbidden, PeerUnavailable, PeerUnreadable, TooLarge
 
+from .keep_alive import LiveTransport, kept_connections
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -225,7 +227,7 @@ class Outbound:
 
     def transport(self, *, limits: httpx2.Limits | None = None, tls: ssl.SSLContext | None = None) -> GuardedTransport:
         """A transport for ``httpx2.AsyncClient``; share one client, because each has its own connection pool."""
-        return GuardedTransport(self, limits or httpx2.Limits(), tls or self.tls())
+        return GuardedTransport(self, limits or kept_connections(100, idle=20), tls or self.tls())
 
     def tls(self) -> ssl.SSLContext:
         """The TLS context of outgoing connections, which always verifies certificates. Cached: creating it is
@@ -236,7 +238,7 @@ class Outbound:
         return self._tls
 
 
-class GuardedTransport(httpx2.AsyncHTTPTransport):
+class GuardedTransport(LiveTransport):
     """An HTTP transport that connects only where ``Outbound`` allows."""
 
     def __init__(self, outbound: Outbound, limits: httpx2.Limits, tls: ssl.SSLContext) -> None:

@@ -19,6 +19,7 @@ from joserfc.jwk import KeySet, OctKey
 from joserfc.util import urlsafe_b64decode
 
 from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.guard.egress.keep_alive import IDLE_SECONDS, on_live_connection
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.wire_log import request_head, response_head
@@ -27,6 +28,7 @@ from sabir.protocols.peer import OnWire, origin_of, without_credentials
 
 WELL_KNOWN: Final = "/.well-known/agent-card.json"
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "EdDSA", "RS256")
+_LOST: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 _MAX_REASON: Final = 500  # characters of a reason that the remote agent gives
 _GRPC_STATUS: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429}
 _GRPC_UNAVAILABLE: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
@@ -36,7 +38,9 @@ class LimitedTransport(httpx.AsyncHTTPTransport):
     """An HTTP transport that limits the size of responses and rejects compressed ones, whose size is unknown."""
 
     def __init__(self, tls: ssl.SSLContext, connections: int, max_bytes: int, on_wire: OnWire | None = None) -> None:
-        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        limits = httpx.Limits(
+            max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=IDLE_SECONDS
+        )
         super().__init__(verify=tls, limits=limits, trust_env=False)
         self._max_bytes = max_bytes
         self._on_wire = on_wire
@@ -44,7 +48,7 @@ class LimitedTransport(httpx.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self._on_wire is not None:
             self._on_wire("sent", request_head(request) + await request.aread())
-        response = await super().handle_async_request(request)
+        response = await on_live_connection(super().handle_async_request, request, _LOST, httpx.ByteStream)
         if self._on_wire is not None:
             self._on_wire("received", response_head(response))
         if response.headers.get("content-encoding", "identity").lower() != "identity":

@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
+from sabir.guard.egress.keep_alive import LiveTransport, kept_connections
 from sabir.http.client import http_client
 from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
 from sabir.http.error_body import reason_in
@@ -46,7 +47,7 @@ class Link:
         self._origin = origin_of(self.base)
         self._authorization = choose(identities, self._origin, None)
         self._on_wire = on_wire
-        transport = {} if socket is None else {"transport": httpx2.AsyncHTTPTransport(uds=socket)}
+        transport = {} if socket is None else {"transport": LiveTransport(uds=socket, limits=kept_connections(None))}
         self._client = http_client(PeerOptions(headers=headers, verify=verify), **transport)
 
     async def close(self) -> None:

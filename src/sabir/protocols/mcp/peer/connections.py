@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from sabir import _version
 from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, SabirError
 from sabir.events import Event, Progress, Question
+from sabir.guard.egress.keep_alive import LiveTransport, kept_connections
 from sabir.http.client import system_trust
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.wire_log import Watched
@@ -257,16 +258,14 @@ class Pool:
 
     def _new_http(self, *_: object, **__: object) -> httpx2.AsyncClient:
         trust = self.place.verify or system_trust()
-        limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
+        options: dict[str, Any] = {"verify": trust, "limits": kept_connections(256, idle=64), "trust_env": False}
         look = self.place.on_wire
         plain = {"accept-encoding": "identity"} if look is not None else {}  # readable for the wire log
         return httpx2.AsyncClient(
             headers={**plain, **self.place.headers, **self._shown},
             auth=self.place.auth,
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
-            limits=limits,
-            verify=trust,
-            transport=Watched(look, verify=trust, limits=limits, trust_env=False) if look is not None else None,
+            transport=Watched(look, **options) if look is not None else LiveTransport(**options),
             event_hooks={"response": [self._answered]},
             cookies=self._cookies.jar,
             trust_env=False,  # no password from ~/.netrc is ever sent

@@ -1,0 +1,189 @@
+"""Servers close connections that are idle. Whoever keeps connections must not lose a request by that."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpcore
+import httpcore2
+import httpx2
+import pytest
+
+from conftest import Serve
+from openai_server import scripted
+from raw_http import RawServer, http, raw_server
+from sabir.agents.echo import echo
+from sabir.agents.llm.service import ModelService
+from sabir.gateway.gateway import Gateway
+from sabir.guard.egress.addresses import GuardedClient, Outbound, OutboundRules
+from sabir.guard.egress.keep_alive import IDLE_SECONDS
+from sabir.http.client import http_client, system_trust
+from sabir.protocols.connect import connect, speakers
+from sabir.protocols.options import PeerOptions
+from sabir.protocols.peer import Clock
+
+USUAL_SECONDS = 5.0  # after which uvicorn, Node and Apache close an idle connection
+Ask = Callable[[], Awaitable[object]]
+
+
+class Relay:
+    """Passes bytes on to a server, and closes its clients' connections when it is told to."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.target = 0
+        self.accepted = 0
+        self.running: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def cut(self) -> int:
+        """Close all connections; returns how many there were."""
+        cut = [writer for writer in self._clients if not writer.is_closing()]
+        for writer in cut:
+            writer.close()
+            await writer.wait_closed()
+            self._clients.discard(writer)
+        return len(cut)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._clients.add(writer)
+        there, to = await asyncio.open_connection("127.0.0.1", self.target)
+        passing = {asyncio.create_task(_pass_on(reader, to)), asyncio.create_task(_pass_on(there, writer))}
+        self.running |= passing
+        await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
+        to.close()
+        writer.close()
+        self._clients.discard(writer)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def relaying() -> AsyncIterator[Relay]:
+    relay = Relay()
+    server = await asyncio.start_server(relay.serve, "127.0.0.1", 0)
+    relay.port = server.sockets[0].getsockname()[1]
+    try:
+        yield relay
+    finally:
+        server.close()
+        await relay.cut()
+        await asyncio.gather(*relay.running)
+
+
+@asynccontextmanager
+async def a_peer(protocol: str, relay: Relay, serve: Serve, home: Path) -> AsyncIterator[Ask]:
+    if protocol in ("mcp", "a2a"):
+        pytest.importorskip(protocol)
+    served = serve(Gateway(echo, home=home))
+    served.gateway.services.public_url = relay.url  # A2A goes where the card says
+    relay.target = served.port
+    async with connect(relay.url, protocol=protocol) as peer:
+        yield lambda: peer.ask("hello")
+
+
+@asynccontextmanager
+async def a_model(relay: Relay) -> AsyncIterator[Ask]:
+    with scripted() as server:
+        relay.target = int(server.url.removesuffix("/v1").rpartition(":")[2])
+        service = ModelService(f"{relay.url}/v1")
+
+        async def ask() -> object:
+            clock = Clock(20.0)
+            async with service.asked("/chat/completions", {"model": "m", "messages": []}, clock) as response:
+                return await service.body(response, clock)
+
+        try:
+            yield ask
+        finally:
+            await service.aclose()
+
+
+@asynccontextmanager
+async def a_fetcher(relay: Relay, serve: Serve, home: Path) -> AsyncIterator[Ask]:
+    relay.target = serve(Gateway(echo, home=home)).port
+    async with GuardedClient(Outbound(OutboundRules(allow=("127.0.0.1",)))) as client:
+        yield lambda: client.get(f"{relay.url}/health")
+
+
+def open_pools() -> list[Any]:
+    """The pools of all HTTP clients of this process that have a connection."""
+    kinds = (httpcore.AsyncConnectionPool, httpcore2.AsyncConnectionPool)
+    return [found for found in gc.get_objects() if isinstance(found, kinds) and found.connections]
+
+
+WHO = (*speakers("http"), "a model service", "fetched documents")
+
+
+@pytest.mark.parametrize("who", WHO)
+async def test_a_request_after_the_server_has_closed_idle_connections_is_answered(
+    who: str, serve: Serve, home: Path
+) -> None:
+    assert IDLE_SECONDS < USUAL_SECONDS - 1
+    async with relaying() as relay:
+        if who == "a model service":
+            asking = a_model(relay)
+        elif who == "fetched documents":
+            asking = a_fetcher(relay, serve, home)
+        else:
+            asking = a_peer(who, relay, serve, home)
+        async with asking as ask:
+            await ask()
+            assert {pool._keepalive_expiry for pool in open_pools()} == {IDLE_SECONDS}
+            before = relay.accepted
+            assert await relay.cut(), "no connection was kept"
+            await ask()
+            assert relay.accepted > before
+
+
+# -- a request that a closed connection has swallowed ------------------------------------------------
+
+
+@asynccontextmanager
+async def swallowing(times: int) -> AsyncIterator[RawServer]:
+    """A server that answers the first request, then closes so many connections on which another one arrives."""
+
+    def respond(heard: object, number: int) -> bytes | None:
+        return None if 2 <= number <= 1 + times else http(200, b"ok")
+
+    async with raw_server(respond) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("method", "again"), [("GET", True), ("HEAD", True), ("DELETE", True), ("POST", False)])
+async def test_only_what_may_be_repeated_is_sent_again(method: str, again: bool) -> None:
+    """The server may have acted on a request before it closed the connection."""
+    async with swallowing(1) as server, http_client(PeerOptions(verify=system_trust())) as client:
+        assert (await client.request("GET", server.url)).status_code == 200
+        if again:
+            assert (await client.request(method, server.url)).status_code == 200
+        else:
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await client.request(method, server.url, content=b"x")
+        assert [heard.line.split()[0] for heard in server.heard][1:] == [method] * (2 if again else 1)
+
+
+async def test_a_server_that_closes_new_connections_is_not_asked_again() -> None:
+    async with raw_server(lambda heard, number: None) as server, http_client(PeerOptions()) as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get(server.url)
+        assert len(server.heard) == 1
