@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
 
 import sabir
 from conftest import Served, serving
-from sabir import Gateway, Turn, agent
+from sabir import Gateway, Message, Turn, agent
+from sabir.events import Event
+from sabir.exchange.request import TurnRequest
+from sabir.tasks import Tasks
+from sabir.tasks.run_or_adopt import RunningTurn
 
 CLIENT = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -47,9 +52,16 @@ async def unhurried(turn: Turn) -> str:
     return "done at last"
 
 
+@agent
+async def counting(turn: Turn) -> str:
+    return f"{len(turn.conversation.turns)} before"
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(Gateway(unhurried, home=tmp_path_factory.mktemp("home"), doors={"mcp": {"task_after": 10.0}})) as made:
+    with serving(
+        Gateway(unhurried, counting, home=tmp_path_factory.mktemp("home"), doors={"mcp": {"task_after": 10.0}})
+    ) as made:
         yield made
 
 
@@ -74,6 +86,36 @@ def test_a_request_that_waits_for_its_turn_does_not_poll(
     assert reads <= 5  # when it begins to wait, and when the task has changed
 
 
+def test_a_new_conversation_is_not_looked_up_and_is_found_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token that the A2A door had just made was opened and searched for in the store."""
+    read: list[str] = []
+    for name in ("conversation", "turn"):
+        monkeypatch.setattr(served.gateway.store, name, _counted(getattr(served.gateway.store, name), name, read))
+
+    def sent(**more: str) -> Any:
+        message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": "hi"}], **more}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        answer = httpx2.post(f"{served.url}/a2a/counting", json=call, headers={"a2a-version": "1.0"}, timeout=30)
+        return answer.json()["result"]["task"]
+
+    first = sent()
+    assert read == []
+    assert first["artifacts"][0]["parts"][0]["text"] == "0 before"
+    second = sent(contextId=first["contextId"])
+    assert second["artifacts"][0]["parts"][0]["text"] == "1 before"
+    assert "conversation" in read
+
+
+def _counted(method: Callable[..., Awaitable[Any]], name: str, read: list[str]) -> Callable[..., Awaitable[Any]]:
+    async def counted(*given: Any) -> Any:
+        read.append(name)
+        return await method(*given)
+
+    return counted
+
+
 def test_only_one_module_makes_tasks_of_running_turns() -> None:
     root = Path(sabir.__file__).parent
     adopting = {
@@ -83,3 +125,31 @@ def test_only_one_module_makes_tasks_of_running_turns() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "adopt" and ast.unparse(node.value).endswith("tasks")
     }
     assert adopting == {"tasks/run_or_adopt.py"}
+
+
+async def test_each_who_waits_for_a_turn_has_its_own_patience() -> None:
+    """One gives up, one is cancelled, one waits for something else first; the last still learns the end."""
+    run = RunningTurn(Tasks.__new__(Tasks), TurnRequest(Message.text("hi"), "nlip"), _unheard)
+    ended = asyncio.Event()
+
+    async def turn() -> None:
+        await ended.wait()
+
+    run.start(turn())
+    other = asyncio.get_running_loop().create_future()
+    patient, first, cancelled = (asyncio.create_task(run.wait(*w)) for w in ((None,), (None, other), (30.0,)))
+    assert not await run.wait(0.01)
+    cancelled.cancel()
+    other.set_result(None)
+    assert not await first
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    assert not patient.done()
+    ended.set()
+    assert await patient and await run.wait(0.0)
+    run.unsettle()
+    assert not await run.wait(0.0)
+
+
+async def _unheard(event: Event) -> None:
+    return None

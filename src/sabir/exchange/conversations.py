@@ -28,6 +28,7 @@ from sabir.turn import NO_CONVERSATION, Caller, Conversation
 
 KIND = "conversation"
 CONTEXT = "context"
+_MAX_COUNTED = 100_000  # known callers
 _UNGUESSABLE = 22  # characters: 128 bits in base64
 
 
@@ -38,6 +39,7 @@ class Tokens:
     echo: tuple[Part, ...] = ()
     own: Part | None = None
     conversation: str | None = None  # the id in our own token
+    is_new: bool = False  # True if the door began the conversation with this request, so it is not stored yet
 
     def __bool__(self) -> bool:
         return bool(self.echo) or self.own is not None
@@ -140,7 +142,7 @@ class Conversations:
         self.taken = OneAtATime()
         self.changes = Changes()  # for those who follow a conversation
         self._begun: dict[str, str] = {}  # ids of conversations that are being created, by the peer's token
-        self._open: dict[str, int] = {}  # by known caller; recounted after each sweep
+        self._open: dict[str, int] = {}  # by known caller; recounted after each sweep, and when it is full
         limit = DEFAULT_CONVERSATIONS if quotas.conversations is None else quotas.conversations
         # The store cannot tell anonymous callers apart, so each address gets a budget that refills as conversations
         # expire.
@@ -196,10 +198,17 @@ class Conversations:
         subformat = f"{KIND}_{self.identity}" if tokens.suffixed else KIND
         return token_part(self._seal.seal(KIND, conversation_id.encode(), caller.id), subformat)
 
+    def begin(self, caller: Caller) -> Tokens:
+        """The token of a new conversation, for doors whose clients must be told its id."""
+        conversation_id = ordered_id()
+        return Tokens((), self.token(conversation_id, caller, _NONE), conversation_id, is_new=True)
+
     # -- holding ----------------------------------------------------------------------------------
 
     async def locate(self, tokens: Tokens, caller: Caller) -> tuple[ConversationRow | None, str | None]:
         """The stored conversation that these tokens refer to, and the digest of the peer's own token."""
+        if tokens.is_new:
+            return None, None
         if tokens.conversation is not None:
             return await self.store.conversation(tokens.conversation), None
         if not tokens.echo:
@@ -290,6 +299,8 @@ class Conversations:
             count = await self.store.count_conversations(caller.id)
         if count >= limit:
             raise over
+        if len(self._open) >= _MAX_COUNTED:
+            self._open.clear()
         self._open[caller.id] = count + 1
 
     def touched(self, row: ConversationRow, caller: Caller, now: float) -> ConversationRow:

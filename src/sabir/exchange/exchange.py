@@ -91,7 +91,7 @@ class Exchange:
         self.running += 1
         try:
             caller = await self._admit(ask, sink)
-            tokens = self.conversations.sort(ask.message.tokens, caller)
+            tokens = ask.begun or self.conversations.sort(ask.message.tokens, caller)
             if self.infer is not None and not self.waits.has(tokens.conversation):  # else it is an answer
                 ask.message = self.infer(ask.message)
             agent = await self._authorise(ask, caller, tokens)
@@ -167,7 +167,7 @@ class Exchange:
             await sink.send(asked[0])
             return
         try:
-            if not await self._repeated(keyed_id, ask, sink, caller, tokens):
+            if ask.is_first(caller) or not await self._repeated(keyed_id, ask, sink, caller, tokens):
                 await self._converse(ask, sink, agent, caller, tokens, keyed_id)
         finally:
             self.keyed.leave(keyed_id)

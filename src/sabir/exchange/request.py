@@ -18,6 +18,7 @@ from sabir.message import CONTROL, Message, Part
 from sabir.observe.timeline import NO_TIMELINE, Timeline
 from sabir.turn import AskBack, Caller, Conversation, Meter, Turn
 
+from .conversations import Tokens
 from .states import ENDED_EARLY, TurnState, TurnStep, after
 
 logger = logging.getLogger("sabir")
@@ -42,6 +43,19 @@ class TurnRequest(msgspec.Struct, eq=False):
     meter: Meter | None = None  # what the turn has used there, its budget, and the account it is charged to
     stateless: bool = False  # True if it belongs to no conversation, even if the agent is stateful
     priority: int = 0  # among queued tasks, from 0 to 10
+    begun: Tokens | None = None  # of the conversation that the door began with this request; its message has no others
+
+    def begin(self, conversation: Tokens) -> str:
+        """Put the request into a new conversation (``Conversations.begin``); returns the content of its token."""
+        token = conversation.own
+        assert token is not None and isinstance(token.content, str)
+        self.begun = None if self.message.tokens else conversation
+        self.message = self.message.with_part(token)
+        return token.content
+
+    def is_first(self, caller: Caller) -> bool:
+        """Whether its key is certainly new: the key of an anonymous caller contains the tokens of its message."""
+        return self.begun is not None and caller.is_anonymous
 
     def key_of(self, caller: Caller) -> str:
         """The owner of this idempotency key. Anonymous callers share one id, so theirs is tied to one address and

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Final, Protocol
@@ -48,7 +49,7 @@ class Heavy:
         self._turn: asyncio.Lock | None = None  # belongs to the loop in which it is first used
         self._free_at = 0.0
         self._slowness = 1.0  # wall time over CPU time of the last work: how busy the processor is
-        self._next_at: dict[str, float] = {}  # by address
+        self._next_at: OrderedDict[str, float] = OrderedDict()  # by address
 
     def work(self, cost: int, charged: Charged | None = None) -> AbstractAsyncContextManager[None]:
         """Context manager around the work on a message of this cost (``check_cost``)."""
@@ -83,10 +84,11 @@ class Heavy:
         if name is None:
             return
         now = time.monotonic()
-        if len(self._next_at) > MAX_ADDRESSES:
-            self._next_at = {known: at for known, at in self._next_at.items() if at > now}
         begins = max(now, self._next_at.get(name, now))
         self._next_at[name] = begins + DISTANCE * cost * self._slowness
+        self._next_at.move_to_end(name)
+        if len(self._next_at) > MAX_ADDRESSES:
+            self._next_at.popitem(last=False)
         while begins > now:
             await asyncio.sleep(min(LOOK_SECONDS, begins - now))
             charged.check_running()

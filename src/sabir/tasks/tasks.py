@@ -19,6 +19,7 @@ from sabir.events import Event, Progress
 from sabir.exchange.conversations import KIND, Tokens
 from sabir.exchange.exchange import Exchange
 from sabir.exchange.request import EventSink, TurnRequest
+from sabir.ids import ordered_id
 from sabir.message import Message, token_kind
 from sabir.stores.base import Store, TaskEvent, TaskRow
 from sabir.turn import Caller, Conversation
@@ -182,7 +183,7 @@ class Tasks:
         named = any(token_kind(part.subformat) == KIND for part in message.tokens)
         if named or not self.exchange.agents[agent].card.remembers:
             return message
-        return message.with_part(self.exchange.conversations.token(uuid4().hex, caller, Tokens(message.tokens)))
+        return message.with_part(self.exchange.conversations.token(ordered_id(), caller, Tokens(message.tokens)))
 
     async def find(self, task_id: str, caller: Caller) -> TaskRow:
         """The caller's task.

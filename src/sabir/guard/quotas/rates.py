@@ -75,12 +75,9 @@ class Buckets:
         level, at = self._levels.get(key, (self.burst, now))
         level = min(self.burst, level + (now - at) * self.rate)
         if level < amount:
-            self._levels[key] = (level, now)
+            self._set(key, level, now)
             return (amount - level) / self.rate
-        self._levels[key] = (level - amount, now)
-        self._levels.move_to_end(key)
-        if len(self._levels) > self._limit:
-            self._levels.popitem(last=False)
+        self._set(key, level - amount, now)
         return 0.0
 
     def spend(self, key: str, amount: float) -> None:
@@ -88,7 +85,7 @@ class Buckets:
 
         The credit is limited to one burst, so that a caller who has used it up waits for a limited time.
         """
-        self._levels[key] = (max(-self.burst, self._level(key) - amount - 1.0), self._clock())
+        self._set(key, max(-self.burst, self._level(key) - amount - 1.0), self._clock())
         self._paid[key] = self._paid.get(key, 0) + 1
         if len(self._paid) > self._limit:
             del self._paid[next(iter(self._paid))]
@@ -98,9 +95,7 @@ class Buckets:
 
     def begin(self, key: str) -> None:
         """An empty bucket that fills from now on; others start full."""
-        self._levels[key] = (0.0, self._clock())
-        if len(self._levels) > self._limit:
-            self._levels.popitem(last=False)
+        self._set(key, 0.0, self._clock())
 
     def left(self, key: str) -> float:
         """What can be taken now."""
@@ -109,6 +104,12 @@ class Buckets:
     def wait(self, key: str) -> float:
         """The seconds until one can be taken; 0 if it can be taken now."""
         return max(0.0, (1.0 - self._level(key)) / self.rate)
+
+    def _set(self, key: str, level: float, now: float) -> None:
+        self._levels[key] = (level, now)
+        self._levels.move_to_end(key)
+        if len(self._levels) > self._limit:
+            self._levels.popitem(last=False)
 
     def _level(self, key: str) -> float:
         level, at = self._levels.get(key, (self.burst, self._clock()))

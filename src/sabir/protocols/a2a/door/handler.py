@@ -11,7 +11,6 @@ import binascii
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 from a2a.server.context import ServerCallContext
@@ -20,12 +19,12 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, TaskNotCancelableError
 
 from sabir.errors import BadMessage, Conflict, NotFound, Unauthenticated
-from sabir.exchange.conversations import KIND, Tokens
+from sabir.exchange.conversations import KIND
 from sabir.exchange.request import TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
 from sabir.http.door import DoorContext
-from sabir.message import Message, Part, token_part
+from sabir.message import Message, token_part
 from sabir.protocols.a2a.wire import content as wire
 from sabir.protocols.a2a.wire.tasks import STATES, task_to
 from sabir.stores.base import TaskEvent, TaskRow
@@ -176,9 +175,8 @@ class Operations(RequestHandler):
         asked: NlwebRequest | None,
     ) -> TaskRow:
         """A new task; with ``seconds``, once it has ended or asks something, or the time is over."""
-        token = self._token(sent.context_id, caller)
         ask = TurnRequest(
-            message.with_part(token),
+            message,
             DOOR,
             call.agent,
             Credentials(call.admission.credentials.address, caller=caller),
@@ -186,7 +184,7 @@ class Operations(RequestHandler):
             trace=call.trace,
             hops=call.hops,
         )
-        detail = {"context": token.content, "message": sent.message_id}
+        detail: dict[str, Any] = {"context": self._enter(ask, sent.context_id, caller), "message": sent.message_id}
         if asked is not None:
             detail[NLWEB] = asked.format
         if seconds is not None:
@@ -210,16 +208,17 @@ class Operations(RequestHandler):
         events = await events_of(self.tasks, row.id)
         return await self.tasks.answer(row.id, caller, message), events
 
-    def _token(self, context: str, caller: Caller) -> Part:
-        """The conversation of a message: the one with its contextId, or a new one."""
+    def _enter(self, ask: TurnRequest, context: str, caller: Caller) -> str:
+        """Put the request into the conversation with this contextId, or into a new one; returns its contextId."""
         if not context:
-            return self.services.conversations.token(uuid4().hex, caller, Tokens())
+            return ask.begin(self.services.conversations.begin(caller))
         if caller.is_anonymous and len(context) < _UNGUESSABLE:
             # A guessable id would be a conversation with everybody.
             raise BadMessage(
                 wire.PROTOCOL, "$.message.contextId", f"one we gave, or one of at least {_UNGUESSABLE} characters"
             )
-        return token_part(context, KIND)
+        ask.message = ask.message.with_part(token_part(context, KIND))
+        return context
 
     # -- tasks ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from a2a.types import a2a_pb2 as pb
@@ -26,6 +26,15 @@ from sabir.protocols.a2a.wire.values import value_to
 
 _TYPES: Final = ("", "application/json", "application/a2a+json")
 WEIGHT: Final = 4  # the SDK turns each value into protobuf and back, in Python
+_PLAIN_FIELDS: Final = {
+    "messageId": "message_id",
+    "contextId": "context_id",
+    "taskId": "task_id",
+    "role": "role",
+    "parts": "parts",
+}
+_ROLES: Final = dict(pb.Role.items())
+_TEXT: Final = {"text"}
 _CONTENTS: Final = ("text", "raw", "url", "data")
 _EMPTY: Final[dict[str, Any]] = {"text": "", "data": None}
 LONG_TEXT: Final = 16 * 1024  # characters
@@ -78,6 +87,8 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
     given = value
     contents: dict[int, tuple[str, Any]] = {}
     if kind is pb.SendMessageRequest:
+        if (plain := _plain_request(value)) is not None:
+            return cast("P", plain)
         _check_files(value, where)
         value, contents = _without_contents(value)
     try:
@@ -91,6 +102,31 @@ def parsed(value: Any, kind: type[P], where: str) -> P:
         return made
     except (ParseError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
         raise BadMessage(wire.PROTOCOL, *find_misfit(given, kind, where)) from None
+
+
+def _plain_request(value: dict[str, Any]) -> pb.SendMessageRequest | None:
+    """A request that consists of a message of texts, as most do; None for any other. ParseDict takes 15 times as
+    long."""
+    message = value.get("message")
+    if len(value) != 1 or not isinstance(message, dict) or not message.keys() <= _PLAIN_FIELDS.keys():
+        return None
+    parts = message.get("parts", [])
+    if not isinstance(parts, list):
+        return None
+    made = pb.SendMessageRequest()
+    filled = made.message
+    filled.SetInParent()
+    try:
+        for name, given in message.items():
+            if name != "parts":
+                setattr(filled, _PLAIN_FIELDS[name], _ROLES[given] if name == "role" else given)
+        for part in parts:
+            if part.keys() != _TEXT:
+                return None
+            filled.parts.add().text = part["text"]
+    except (TypeError, ValueError, AttributeError, KeyError):  # not plain, or invalid; ParseDict reports the error
+        return None
+    return made
 
 
 def _without_contents(value: dict[str, Any]) -> tuple[dict[str, Any], dict[int, tuple[str, Any]]]:
