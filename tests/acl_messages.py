@@ -43,7 +43,7 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     "CALL_FOR_PROPOSALS": {"task_type": "paint", "task_description": "Paint a heron"},
     "PROPOSE": {"proposal": {"days": 2}, "price": 10.0},
     "ACCEPT_PROPOSAL": {},
-    "REJECT_PROPOSAL": {"reason_text": "too dear"},
+    "REJECT_PROPOSAL": {"reason_text": "too expensive"},
 }
 
 

@@ -27,18 +27,20 @@ _RAW = {"upload": NOT_READ}  # takes bytes of any kind
 _KEYS = {"mcp": NOT_READ, "a2a": NOT_READ, "a2a (HTTP+JSON)": NOT_READ, "upload": NOT_READ, "acl": NOT_READ}
 
 RULES = (
-    Rule("malformed flood", "invalid bodies count against the rate of their address", "429", {"upload": NOT_READ}),
-    Rule("packed body", "`Content-Encoding` other than identity", "415"),
+    Rule(
+        "malformed flood", "invalid bodies count against the rate limit of the IP address", "429", {"upload": NOT_READ}
+    ),
+    Rule("compressed body", "`Content-Encoding` other than identity", "415"),
     Rule("other charset", "`charset` other than UTF-8", "415", _RAW),
-    Rule("announced too long", "`Content-Length` over `limits.body`, before the body is read", "413", _RAW),
+    Rule("declared too long", "`Content-Length` over `limits.body`, before the body is read", "413", _RAW),
     Rule("too long", "a chunked body over `limits.body`", "413", _RAW),
     Rule("too deep", "200 levels of nesting (`limits.depth`)", "413", _RAW),
     Rule("too many values", "50,000 values (`limits.values`; A2A allows a quarter of this limit)", "413", _RAW),
-    Rule("not JSON", "a body that is not JSON; the error message names the place", "400", _RAW | {"a2a": "200"}),
+    Rule("not JSON", "a body that is not JSON; the error message says where", "400", _RAW | {"a2a": "200"}),
     Rule("not UTF-8", "a body that is not UTF-8; the error message says so", "400", _RAW | {"a2a": "200"}),
     Rule(
         "huge number",
-        "an integer of 10,000 digits; the error message is Sabir's own",
+        "an integer of 10,000 digits; the error comes from Sabir, not Python",
         "4xx",
         _RAW | {"a2a": "4xx or 200"},
     ),
@@ -50,7 +52,7 @@ RULES = (
     Rule("cross-site", "a request from a page of another site (`Sec-Fetch-Site`)", "403"),
     Rule("no stream", "`Accept: application/json, text/event-stream;q=0` is answered in JSON", "JSON", _RAW),
     Rule("safe headers", "`X-Content-Type-Options: nosniff` and `Cache-Control: no-store`", "yes"),
-    Rule("proxy's port", "behind a proxy, a port or junk in `X-Forwarded-For` does not count as a new address", "429"),
+    Rule("proxy port", "behind a proxy, a port or junk in `X-Forwarded-For` does not make a new address", "429"),
 )
 
 
@@ -75,7 +77,7 @@ def _elsewhere(name: str, text: str, *answers: str) -> RuleElsewhere:
 _INVALID = "INVALID_ARGUMENT"
 _OVER = "RESOURCE_EXHAUSTED"
 ELSEWHERE_RULES = (
-    _elsewhere(FLOOD, "invalid messages count against the rate of their address", "429", "429", "busy", "429",
+    _elsewhere(FLOOD, "invalid messages count against the rate limit of the IP address", "429", "429", "busy", "429",
                _OVER, _OVER),
     _elsewhere("too long", "a message over `limits.body`", "1009", "1009", "1009", "413", _OVER, NOT_READ),
     _elsewhere("too deep", "80 levels of nesting (`limits.depth`)", "413", "413", "too_large", "413",
@@ -113,13 +115,14 @@ def page() -> str:
 
 
 ELSEWHERE_TEXT = """
-JSON-RPC at `/a2a` answers an invalid request with HTTP 200 and an error object, as A2A requires. Rates, sizes and media
-types are reported by the HTTP status.
+JSON-RPC at `/a2a` answers an invalid request with HTTP 200 and an error object, as A2A requires. Only errors about
+rates, sizes and media types use an HTTP status.
 
 ## Without HTTP
 
-The rules that make sense over WebSocket, AMQP and gRPC hold there, too (`tests/http/test_edge_elsewhere.py`). The codes
-are those of the NLIP error message, of the WebSocket close frame, of gRPC, or the reason of an ACL message.
+Where a rule makes sense over WebSocket, AMQP or gRPC, it applies there as well (`tests/http/test_edge_elsewhere.py`).
+A number such as 413 is the status in an NLIP error message, 1007 and 1009 are WebSocket close codes, names in
+capitals are gRPC statuses, and names in lower case are the reason in an ACL message.
 """
 
 SERVER_TEXT = """
@@ -142,8 +145,7 @@ ignored.
 The cost of a message is the number of its JSON or CBOR values, plus one for every 64 bytes. Over A2A each value counts
 four times, because the SDK converts it to protobuf and back.
 
-- Messages that cost more than 500 are handled one at a time. After each, there is a pause twice as long as its
-  handling took.
-- Each thousand after the first counts as one more request against the caller's rate, and as two more for each content
-  filter. A caller may go over its rate by as much as one burst, and then has to wait.
+- Messages that cost more than 500 are handled one at a time, each followed by a pause twice as long as it took.
+- The first 1,000 of the cost is one request against the caller's rate limit. Each further 1,000 counts as one more, and
+  as two more for each content filter. A caller may exceed its rate by one burst, and then has to wait.
 """

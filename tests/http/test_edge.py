@@ -114,7 +114,7 @@ def _(client: Client) -> Outcome:
     return str(over.status_code)
 
 
-@tries("packed body")
+@tries("compressed body")
 def _(client: Client) -> Outcome:
     answer = client.send(gzip.compress(client.door.bytes()), content_encoding="gzip")
     assert "identity" in in_protocol(client, answer)
@@ -129,7 +129,7 @@ def _(client: Client) -> Outcome:
     return str(answer.status_code)
 
 
-@tries("announced too long")
+@tries("declared too long")
 def _(client: Client) -> Outcome:
     lines = [f"POST {client.door.path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json"]
     lines += [f"{name}: {value}" for name, value in client.door.headers.items()]
@@ -236,7 +236,7 @@ def _(client: Client) -> Outcome:
 FORWARDED = ("203.0.113.7:{}", "203.0.113.7, 203.0.113.7:{}", '"203.0.113.7:{}"', "junk-{}", "[2001:db8::7]:{}")
 
 
-@tries("proxy's port")
+@tries("proxy port")
 def _(client: Client) -> Outcome:
     statuses = {}
     for shown in FORWARDED:
@@ -268,7 +268,7 @@ def test_every_rule_holds_at_every_door(request: pytest.FixtureRequest, rule: Ru
     expected = rule.at(door.name)
     if expected == NOT_READ:
         return
-    served: Served = request.getfixturevalue("proxied" if rule.name == "proxy's port" else "served")
+    served: Served = request.getfixturevalue("proxied" if rule.name == "proxy port" else "served")
     with Client(served, door) as client:
         assert TRIES[rule.name](client) in expected.split(" or ")
 

@@ -172,7 +172,7 @@ def test_the_views_show_agents_activity_checks_and_what_operators_watch(found: d
     assert "completed" in shown["activity"]["text"]
     assert "HTTP-" in shown["check"]["text"] and "passed" in shown["check"]["text"]
     assert "Audit" in shown["operate"]["text"] and "anonymous" in shown["operate"]["text"]
-    assert re.search(r"Failed turns\s+0.0 /s\s+0 in all", shown["operate"]["text"])  # six were cancelled
+    assert re.search(r"Failed turns\s+0.0 /s\s+0 in total", shown["operate"]["text"])  # six were cancelled
 
 
 def test_nobody_is_kept_out_by_the_page(found: dict[str, Any]) -> None:

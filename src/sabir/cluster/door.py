@@ -41,7 +41,7 @@ DEPTHS: Final[Mapping[str, str]] = {
     "in_hand": "Letters taken from the bus and not handled yet.",
     "sending": "Letters that the bus has not acknowledged yet.",
     "calls": "Calls to agents on other nodes that have not ended.",
-    "serving": "Calls of other nodes that are answered here.",
+    "serving": "Calls from other nodes that this node is answering.",
 }
 AGAIN_SECONDS: Final = 1.0  # until the next attempt to renew, while the store is unavailable
 LOOK_SECONDS: Final = 2.0  # for the bus to count dead letters
@@ -133,7 +133,7 @@ class BusDoor(Door):
 
         metrics.before(look)
         metrics.gauge(
-            "sabir_bus_up", "Whether the bus is connected: 1, or 0.", read=lambda: float(self.bus.up), over="min"
+            "sabir_bus_up", "1 if the bus is connected, otherwise 0.", read=lambda: float(self.bus.up), over="min"
         )
 
     def _load(self, what: str) -> float:

@@ -160,7 +160,9 @@ async def accepted(target: AclTarget) -> None:
     demand(reply.in_reply_to == sent["message_id"], "in_reply_to is not the message_id of the request")
 
 
-@check("ACL-C3", "draft 3", "must", "A reply names us as its receiver and the agent as its sender")
+@check(
+    "ACL-C3", "draft 3", "must", "A reply has the agent as its sender, and the sender of the request as its receiver"
+)
 async def addressed(target: AclTarget) -> None:
     reply = await target.reply()
     demand(reply.receiver_ids == (target.name,), f"the receiver is {reply.receiver_ids}")

@@ -153,7 +153,7 @@ def from_json(data: bytes, *, refusal: str = "", broken: bool = False) -> Checke
     except (ValueError, RecursionError):
         raise CheckFailed(f"the answer is not JSON: {words[:80]!r}") from None
     if words.lstrip()[end:].strip():
-        faults.append(AnswerFault("CORE-5.0.1-sent", "the answer", "has text behind the object"))
+        faults.append(AnswerFault("CORE-5.0.1-sent", "the answer", "has text after the object"))
     if not isinstance(value, dict):
         raise CheckFailed(f"the answer is not a JSON object but {type(value).__name__}")
     faults += shape_faults(value, in_cbor=False)

@@ -105,7 +105,7 @@ _PLAIN: Final = '{"format":"text","subformat":"english","content":"x"}'
 BROKEN_JSON: Final[dict[str, tuple[str, bytes]]] = {
     "an empty body": ("CORE-5.0.1", b""),
     "broken JSON": ("CORE-5.0.1", b"{bad"),
-    "text behind the object": ("CORE-5.0.1", _PLAIN.encode() + b" extra"),
+    "text after the object": ("CORE-5.0.1", _PLAIN.encode() + b" extra"),
     "two objects": ("CORE-5.0.1", _PLAIN.encode() * 2),
     "bytes that are not UTF-8": ("CORE-5.0.4", b'{"format":"text","subformat":"english","content":"\xff\xfe"}'),
     "UTF-16": ("CORE-5.0.4", _PLAIN.encode("utf-16")),

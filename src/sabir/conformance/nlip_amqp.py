@@ -241,7 +241,7 @@ async def _originator(target: AmqpTarget) -> None:
         demand(read(letter).refusal, "it is answered as if it came from there")
 
 
-@check("AMQP-2", DRAFT, "must", "the answer has a to")
+@check("AMQP-2", DRAFT, "must", "the answer has the property to")
 async def _named(target: AmqpTarget) -> None:
     demand((await target.answer(body(), content_type=amqp.JSON)).to, "the answer has no to")
 
@@ -261,7 +261,7 @@ async def _mismatch(target: AmqpTarget) -> None:
             demand(read(letter).refusal, f"data that are not {kind} are answered as if they were")
 
 
-@check("AMQP-3", DRAFT, "must", "the answer goes to reply-to, and its to says so")
+@check("AMQP-3", DRAFT, "must", "the answer goes to the address in reply-to, which is also its own to")
 async def _to(target: AmqpTarget) -> None:
     letter = await target.answer(body(), content_type=amqp.JSON)
     demand(letter.to == target.place, f"the answer's to is {letter.to!r}")
@@ -301,7 +301,7 @@ async def _cbor(target: AmqpTarget) -> None:
     from_cbor(letter.body)
 
 
-@check("AMQP-6", DRAFT, "must", "application properties that are not NLIP's are ignored")
+@check("AMQP-6", DRAFT, "must", "application properties that do not belong to NLIP are ignored")
 async def _properties(target: AmqpTarget) -> None:
     taken(await target.answer(body(), content_type=amqp.JSON, properties={"x-trace": "1"}))
 
@@ -367,7 +367,7 @@ async def _token(target: AmqpTarget) -> None:
 add_core_checks(SUITE)
 
 
-@check("D-41", "our decision", "ours", "without a content-type the first byte tells JSON from CBOR")
+@check("D-41", "our decision", "ours", "without a content-type the first byte shows whether it is JSON or CBOR")
 async def _no_type(target: AmqpTarget) -> None:
     taken(await target.answer(body()))
     taken(await target.answer(cbor2.dumps(HELLO)))

@@ -116,7 +116,12 @@ async def _preference_case(target: HttpTarget) -> None:
     demand(mixed.status == 202, f"respond-async is answered with HTTP 202, and Respond-Async with HTTP {mixed.status}")
 
 
-@check("CORE-7.2", "ECMA-430 7.2", "must", "invalid credentials are ignored, or rejected with a hint at what is valid")
+@check(
+    "CORE-7.2",
+    "ECMA-430 7.2",
+    "must",
+    "invalid credentials are ignored, or rejected with a hint about what is accepted",
+)
 async def _credentials(target: HttpTarget) -> None:
     headers = {**JSON_TYPE, "authorization": "Bearer sabir-check-of-nobody"}
     response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
@@ -278,7 +283,9 @@ async def _deep(target: HttpTarget) -> None:
     demand(response.status < 500, f"HTTP {response.status}")
 
 
-@check("SEC-DOS-size", "our decision", "ours", "a message of several megabytes is answered, or rejected in words")
+@check(
+    "SEC-DOS-size", "our decision", "ours", "a message of several megabytes is answered, or rejected with an NLIP error"
+)
 async def _size(target: HttpTarget) -> None:
     try:
         response = await target.post(text("x" * LARGE))
@@ -293,7 +300,7 @@ async def _size(target: HttpTarget) -> None:
 # -- preferences ------------------------------------------------------------------------------------
 
 
-@check("D-26-minimal", "our decision", "ours", "Prefer: return=minimal gets a message all the same")
+@check("D-26-minimal", "our decision", "ours", "Prefer: return=minimal still gets a message")
 async def _minimal(target: HttpTarget) -> None:
     response = await target.post(HELLO, prefer="return=minimal")
     demand(response.status == 200, f"answered with HTTP {response.status}")
@@ -350,7 +357,12 @@ async def _later(target: HttpTarget, accepted: Response) -> Response:
         pause = min(2 * pause, 0.5)
 
 
-@check("D-26-async", "our decision", "ours", "Prefer: respond-async gives 202 and an address, where the answer soon is")
+@check(
+    "D-26-async",
+    "our decision",
+    "ours",
+    "Prefer: respond-async gives 202 and the address at which the answer soon appears",
+)
 async def _async(target: HttpTarget) -> None:
     accepted = await _accepted(target, HELLO)
     demand(accepted.status == 202, f"answered with HTTP {accepted.status}")
@@ -382,7 +394,12 @@ async def _async_tokens(target: HttpTarget) -> None:
         demand(found.answer().has(sent), "the token is not in the answer that follows")
 
 
-@check("CORE-6.3-async", "ECMA-430 6.3", "must", "control that is answered later is answered by control")
+@check(
+    "CORE-6.3-async",
+    "ECMA-430 6.3",
+    "must",
+    "a control message that is answered later is answered by a control message",
+)
 async def _async_control(target: HttpTarget) -> None:
     accepted = await _accepted(target, POLICIES)
     if accepted.status != 202 or "location" not in accepted.headers:
@@ -430,7 +447,12 @@ async def _events_tokens(target: HttpTarget) -> None:
     demand(last.has(sent), "the token is not in the last event")
 
 
-@check("CORE-6.3-events", "ECMA-430 6.3", "must", "control that is answered by a stream is answered by control")
+@check(
+    "CORE-6.3-events",
+    "ECMA-430 6.3",
+    "must",
+    "a control message that is answered by a stream is answered by a control message",
+)
 async def _events_control(target: HttpTarget) -> None:
     last = from_json((await _streamed(target, text("What are your policies?", messagetype="control")))[-1])
     demand(last.is_control, "the last event is not a control message")

@@ -266,7 +266,12 @@ async def _text_token(target: WsTarget) -> None:
     demand(found.has(sent), "the token does not come back")
 
 
-@check("WS-7.2-control", "ECMA-430 6.3, ECMA-432 7.2", "must", "control in a text frame is answered by control")
+@check(
+    "WS-7.2-control",
+    "ECMA-430 6.3, ECMA-432 7.2",
+    "must",
+    "a control message in a text frame is answered by a control message",
+)
 async def _text_control(target: WsTarget) -> None:
     found = await _taken(target, json.dumps(POLICIES), TEXT)
     demand(found.is_control, "the answer is not a control message")

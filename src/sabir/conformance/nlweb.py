@@ -164,7 +164,7 @@ async def answered(target: Target) -> None:
     demand(any(member in body for member in MEMBERS[kind]), f"a {kind} has none of {', '.join(MEMBERS[kind])}")
 
 
-@check("NLWEB-2", "Response", "must", "_meta says its type and its version")
+@check("NLWEB-2", "Response", "must", "_meta has a response type and a version")
 async def meta(target: Target) -> None:
     said = (await target.ask())["_meta"]
     demand(isinstance(said.get("version"), str), "_meta.version is missing")
@@ -217,7 +217,7 @@ async def chatgpt_app(target: Target) -> None:
         demand(all(b.get("type") == "text" and "text" in b for b in body["content"]), "content is not text blocks")
 
 
-@check("NLWEB-9", "W-4", "ours", "The default format is chatgpt_app, and _meta names the format that was asked for")
+@check("NLWEB-9", "W-4", "ours", "The default format is chatgpt_app, and _meta names the requested format")
 async def default_format(target: Target) -> None:
     demand("structuredData" in await target.ask(), "by default the format is not chatgpt_app")
     body = await target.ask(prefer={"response_format": "conversational_search"})
@@ -232,7 +232,12 @@ async def typed(target: Target) -> None:
         demand(item.get("name") or item.get("headline"), "a result has no name")
 
 
-@check("NLWEB-11", "Result", "should", "Each result has an @id, a site and a score from 0 to 100, or clients drop it")
+@check(
+    "NLWEB-11",
+    "Result",
+    "should",
+    "Each result has an @id, a site and a score from 0 to 100 (clients drop other results)",
+)
 async def kept_by_clients(target: Target) -> None:
     for item in items_of(await target.ask(prefer={"response_format": "conv_search"})):
         score = item.get("score")
@@ -318,7 +323,7 @@ async def unsupported(target: Target) -> None:
     failure(await target.post(request(prefer={"mode": "sing"})), 400, "UNSUPPORTED_MODE")
 
 
-@check("NLWEB-23", "W-1", "ours", "Version 0.55 is answered in its own case")
+@check("NLWEB-23", "W-1", "ours", "Version 0.55 is answered with response types in lower case")
 async def version_0_55(target: Target) -> None:
     body = await target.ask(meta={"version": "0.55"})
     said = body["_meta"]
@@ -326,7 +331,7 @@ async def version_0_55(target: Target) -> None:
     demand(said.get("response_type") in MEMBERS, f"response_type is {said.get('response_type')!r}")
 
 
-@check("NLWEB-24", "W-8", "ours", "GET asks with words, with dotted keys, and with JSON")
+@check("NLWEB-24", "W-8", "ours", "GET accepts words, dotted keys, and JSON")
 async def by_get(target: Target) -> None:
     for query in ("query=soup", "query.text=soup", "query=%7B%22text%22%3A%22soup%22%7D"):
         answer = await target.send("GET", f"ask?{query}&prefer.streaming=false", accept="application/json")
@@ -377,7 +382,7 @@ async def promised(target: Target) -> str:
     return str(token)
 
 
-@check("NLWEB-28", "W-9", "ours", "A promise is kept")
+@check("NLWEB-28", "W-9", "ours", "A promise leads to its answer")
 async def kept(target: Target) -> None:
     token = await promised(target)
     for _ in range(POLLS):

@@ -32,7 +32,7 @@ MCP and A2A have official suites ([MCP](mcp.md#conformance), [A2A](a2a.md#the-of
 A clause such as `W-3` or `A-9` is the id of a [decision](decisions.md).
 
 A check ends as **passed**, **failed**, **skipped** (it does not apply to this server, or cannot be seen from outside)
-or **declined** (the server refused by policy: HTTP 401, 403, or 429 again and again). The exit code is 1 if a check
+or **declined** (the server refused by policy: HTTP 401, 403, or 429 repeatedly). The exit code is 1 if a check
 of the chosen level failed, and 3 if nothing answers at the address.
 
 First, `sabir check` sends a plain hello. If the agent behind the server fails to answer it, the checks stop and show

@@ -345,7 +345,7 @@ class RemoteGateways:
     def show(self, metrics: Metrics) -> None:
         """Report in the metrics how many of them are unavailable."""
         if self._known:
-            words = "Other gateways that do not list their agents at present."
+            words = "Other gateways that are unavailable."
             metrics.gauge("sabir_gateways_unavailable", words, read=self._away, over="max")
 
     def _away(self) -> int:

@@ -140,10 +140,8 @@ class Metrics:
         self._looks: list[Callable[[], Awaitable[None]]] = []
         self.kept: Snapshot = {}
         self.turns = self.counter("sabir_turns_total", "Turns, by how they ended.", ("door", "agent", "outcome"))
-        self.seconds = self.histogram("sabir_turn_seconds", "Seconds a turn took.", ("door", "agent"))
-        self.prompt_tokens = self.counter(
-            "nlip_prompt_tokens_total", "Tokens that language models were given.", ("agent",)
-        )
+        self.seconds = self.histogram("sabir_turn_seconds", "How many seconds turns took.", ("door", "agent"))
+        self.prompt_tokens = self.counter("nlip_prompt_tokens_total", "Tokens sent to language models.", ("agent",))
         self.completion_tokens = self.counter(
             "nlip_completion_tokens_total", "Tokens that language models wrote.", ("agent",)
         )

@@ -51,7 +51,7 @@ class Observer:
         self._make = make  # makes one for a node, once that has its name
         self._tracer = provider.get_tracer("sabir") if provider is not None else None
         self.running = 0
-        self.metrics.gauge("sabir_turns_running", "Turns under way.", read=lambda: self.running)
+        self.metrics.gauge("sabir_turns_running", "Turns that are running.", read=lambda: self.running)
 
     def open(self, node: str) -> None:
         """Use this node's name for spans; a process that is forked later has its own."""

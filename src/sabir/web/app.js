@@ -46,7 +46,7 @@ export const place = {
     return { protocol, agent: isDefault ? "" : name, name, mode };
   },
   finished() {
-    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("Sign in to ask here. You get a key from whoever runs this service.");
+    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("Sign in to ask here. Ask the operator of this service for a key.");
   },
   cards: () => cards,
   isDeveloper: () => isDeveloper(),
@@ -176,7 +176,7 @@ function offerModes() { // only a search has lists and summaries, and only NLWeb
 async function agents() {
   const response = await fetch(at("/who?query="), { headers: headers() });
   if (response.status === 401) {
-    signIn("Sign in to ask here. You get a key from whoever runs this service.");
+    signIn("Sign in to ask here. Ask the operator of this service for a key.");
     return;
   }
   const found = (await response.json()).results ?? [];

@@ -97,7 +97,7 @@ export class TurnView {
   }
 
   cite(number) {
-    return make("a", { className: "cite", href: `#${this.id(number)}`, title: "Its source" }, number);
+    return make("a", { className: "cite", href: `#${this.id(number)}`, title: "Go to the source" }, number);
   }
 
   id(number) {
@@ -165,7 +165,7 @@ export class TurnView {
     const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));
     if (ignored.length && !this.ignored) {
       this.ignored = true;
-      this.above(make("p", { className: "understood" }, `Left aside: ${visible(ignored.join("; "))}`));
+      this.above(make("p", { className: "understood" }, `Ignored: ${visible(ignored.join("; "))}`));
     }
     if (meta.coverage < 1 && !this.young) {
       this.young = true;

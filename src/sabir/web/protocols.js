@@ -126,7 +126,7 @@ export class NlipHttp extends Nlip {
     const reply = await this.place.wire.json(pair);
     [...this.read(reply)];
     const target = (reply.submessages ?? []).find((part) => part.subformat === "uri")?.content;
-    if (!target) throw new Error(reply.content ?? "The gateway takes no uploads.");
+    if (!target) throw new Error(reply.content ?? "The gateway accepts no uploads.");
     const path = new URL(target, location.href); // through this origin, whatever name the gateway has elsewhere
     const headers = { "Content-Type": file.type || "application/octet-stream", ...this.place.headers() };
     const put = await this.place.wire.fetch(location.origin + path.pathname + path.search, { method: "PUT", headers, body: new Blob([file.bytes]), signal }, this.note(`upload ${file.name}`));
@@ -148,7 +148,7 @@ export class NlipSocket extends Nlip {
     this.socket = this.place.wire.socket(url, this.note("connection"));
     await new Promise((done, fail) => {
       this.socket.onopen = done;
-      this.socket.onerror = () => fail(new Error("The WebSocket was closed before it was open."));
+      this.socket.onerror = () => fail(new Error("The WebSocket was closed before it opened."));
       signal?.addEventListener("abort", () => fail(signal.reason));
     });
     await this.stream(signal);
@@ -253,7 +253,7 @@ function metaOf(meta) {
 export class Nlweb extends Protocol {
   static id = "nlweb";
   static label = "NLWeb";
-  static noFiles = "NLWeb carries no files.";
+  static noFiles = "NLWeb cannot send files.";
 
   async *ask(input, signal) {
     const body = {
@@ -529,7 +529,7 @@ export class A2a extends Protocol {
 export class Acl extends Protocol {
   static id = "acl";
   static label = "ACL";
-  static noFiles = "ACL carries no files from this page.";
+  static noFiles = "This page cannot send files over ACL.";
 
   envelope(performative, payload, more = {}) {
     return {
@@ -617,7 +617,7 @@ export class Acl extends Protocol {
 export class Remote extends Nlip {
   static id = "remote";
   static label = "Another address";
-  static noFiles = "Files go to agents of this gateway only.";
+  static noFiles = "Files can be sent only to agents of this gateway.";
 
   async *ask(input, signal) {
     const { agent: url, name } = this.place;

@@ -14,7 +14,7 @@ export async function render(root, place) {
     running = new AbortController();
     await run(result, place, { url: url.value, protocol: protocol.value }, running.signal);
   } }, url, protocol, make("button", { type: "submit", className: "primary" }, "Check"));
-  result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it was tried. The check only sends messages to the address; it changes nothing else there."));
+  result.append(make("p", { className: "empty" }, "Choose an address and press Check. Each clause appears as soon as it has been tested. The check only sends messages to that address; it changes nothing else."));
   root.replaceChildren(make("h1", {}, "Check"), make("p", {}, "Tests a server against the standard, clause by clause: this gateway, or any other server."), form, result);
 }
 

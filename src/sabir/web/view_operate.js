@@ -18,7 +18,7 @@ export async function render(root, place) {
   const audit = make("div", {});
   const limits = make("div", {});
   const dead = make("div", {});
-  root.replaceChildren(make("h1", {}, "Operate"), make("p", {}, "What this gateway does now."),
+  root.replaceChildren(make("h1", {}, "Operate"), make("p", {}, "What this gateway is doing now."),
     make("h2", {}, "Health"), health, make("h2", {}, "Metrics"), charts, make("h2", {}, "Limits"), limits, make("h2", {}, "Dead letters"), dead, make("h2", {}, "Audit"), audit);
   await Promise.all([showHealth(health), showLimits(limits, place), showAudit(audit, place), showDead(dead, place)]);
   const series = new Map();
@@ -40,7 +40,7 @@ async function showLimits(root, place) {
 async function showAudit(root, place) {
   const response = await fetch(at("/operate/audit?limit=50"), { headers: place.headers() });
   if (!response.ok) {
-    root.replaceChildren(make("p", { className: "empty" }, response.status === 401 || response.status === 403 ? "The audit log is for operators: sign in with a key that has the role." : `The gateway answered ${response.status}.`));
+    root.replaceChildren(make("p", { className: "empty" }, response.status === 401 || response.status === 403 ? "The audit log is for operators: sign in with an operator's key." : `The gateway answered ${response.status}.`));
     return;
   }
   const { entries } = await response.json();
@@ -50,14 +50,14 @@ async function showAudit(root, place) {
 async function showDead(root, place) {
   const response = await fetch(at("/operate/dead-letters"), { headers: place.headers() });
   const { dead = [] } = response.ok ? await response.json() : {};
-  root.replaceChildren(dead.length ? table(["To", "Number", "Why"], dead.map((letter) => [visible(letter.name), String(letter.number), visible(letter.reason)])) : make("p", { className: "empty" }, "No message failed."));
+  root.replaceChildren(dead.length ? table(["To", "Number", "Why"], dead.map((letter) => [visible(letter.name), String(letter.number), visible(letter.reason)])) : make("p", { className: "empty" }, "No dead letters."));
 }
 
 async function showMetrics(root, series, place) {
   const response = await fetch(at("/metrics"), { headers: place.headers() });
   if (!response.ok) {
     clearInterval(timer);
-    root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. Set observe: {metrics: true}." : "Metrics are for operators: sign in with a key that has the role."));
+    root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. Set observe: {metrics: true}." : "Metrics are for operators: sign in with an operator's key."));
     return;
   }
   const values = totals(await response.text());
@@ -70,7 +70,7 @@ async function showMetrics(root, series, place) {
     points.push({ at: now, value, shown: kind === "value" ? value : last ? Math.max(0, ((value - last.value) * 1000) / (now - last.at)) : 0 });
     if (points.length > POINTS) points.shift();
     const shown = points.at(-1).shown;
-    return make("section", { className: "panel" }, make("h3", {}, title), make("div", { className: "figure" }, kind === "rate" ? `${shown.toFixed(1)} /s` : String(shown)), chart(points, title), kind === "rate" ? make("p", {}, `${value.toLocaleString()} in all`) : null);
+    return make("section", { className: "panel" }, make("h3", {}, title), make("div", { className: "figure" }, kind === "rate" ? `${shown.toFixed(1)} /s` : String(shown)), chart(points, title), kind === "rate" ? make("p", {}, `${value.toLocaleString()} in total`) : null);
   }));
 }
 

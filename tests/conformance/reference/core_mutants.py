@@ -115,7 +115,7 @@ http("does not take an empty list of submessages", "D-09", **refusing(lambda m: 
 for binding in (http, websocket, amqp):
     binding("takes an array", "CORE-5.0.1-not", **ignoring("object"))
     binding("takes a format outside Table 1", "CORE-5.3-not", "CORE-5.1.2-not", **ignoring("first format"))
-http("takes text behind the object", "CORE-5.0.1-not", **ignoring("trailing"))
+http("takes text after the object", "CORE-5.0.1-not", **ignoring("trailing"))
 http(
     "fails on broken JSON",
     "CORE-5.0.1-not",
@@ -208,7 +208,7 @@ http(
     "CORE-5.0.4-sent",
     **bodies(lambda body: body.replace(b'"content": "', b'"content": "\xe9', 1)),
 )
-http("answers with text behind the object", "CORE-5.0.1-sent", **bodies(lambda body: body + b" and more"))
+http("answers with text after the object", "CORE-5.0.1-sent", **bodies(lambda body: body + b" and more"))
 http("answers with a field twice", "CORE-5.0.1-sent", **bodies(lambda body: b'{"format": "text", ' + body[1:]))
 http(
     "answers with a relative upload address",

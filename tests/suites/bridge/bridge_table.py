@@ -39,7 +39,7 @@ _WAYS = {
     "conversation over 3 turns": ("token", "`session_context`", "`conversation`", "`contextId`", "`conversation_id`"),
     "stream": ("SSE, partial messages", "SSE, `content`", "progress", "SSE, artifact updates", "`INFORM_PROGRESS`"),
     "long task": ("`respond-async`, 202", "Promise, `/await`", "task", "task", "`TASK_ACCEPT`, `INFORM_RESULT`"),
-    "question back and answer": (
+    "question to the caller": (
         "part `question`",
         "Elicitation",
         "elicitation",
@@ -48,7 +48,7 @@ _WAYS = {
     ),
     "failure": ("`messagetype: error`", "Failure", "`isError` or error", "failed task", "`FAILURE`"),
     "cancel": ("`DELETE` of the task", "`/await` cancel", "cancelled", "`CancelTask`", "`CANCEL`"),
-    "who are you": ("control", "`/who`", "`tools/list`", "agent card", "`QUERY_CAPABILITIES`"),
+    "self-description": ("control", "`/who`", "`tools/list`", "agent card", "`QUERY_CAPABILITIES`"),
 }
 WAYS: Mapping[str, Mapping[str, str]] = {row: dict(zip(TITLES, said, strict=True)) for row, said in _WAYS.items()}
 
@@ -89,7 +89,7 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
         "",
         "## What crosses",
         "",
-        "There is a table for each protocol of the client; the columns are the protocols of the agent. ✓ means that",
+        "Each table is for the clients of one protocol; its columns are the protocols of the agent. ✓ means that",
         "nothing is lost. A number refers to the list of losses below the tables.",
         "",
     ]
@@ -111,7 +111,7 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         lines.append("")
     lines += ["Losses:", "", *(f"{number}. {sentence}" for sentence, number in notes.items()), ""]
-    lines += ["## Everything that each protocol cannot carry", ""]
+    lines += ["## What each protocol cannot carry", ""]
     for name in names:
         lost_parts = [f"- {sentence}" for sentence in LOSSES[name]] or ["Nothing is lost."]
         lines += [f"### {TITLES[name]}", "", *lost_parts, ""]

@@ -83,10 +83,10 @@ CHECKS: dict[str, Callable[[Talker, Gate], Awaitable[bool]]] = {
     "conversation over 3 turns": conversation,
     "stream": stream,
     "long task": long_task,
-    "question back and answer": question,
+    "question to the caller": question,
     "failure": failure,
     "cancel": cancel,
-    "who are you": who,
+    "self-description": who,
 }
 
 

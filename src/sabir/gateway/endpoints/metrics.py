@@ -31,10 +31,10 @@ LOOK_SECONDS: Final = 2.0  # time limit for values that are looked up during a s
 
 def watch(services: GatewayServices, metrics: Metrics) -> None:
     """Metrics that are computed when they are read."""
-    metrics.gauge("sabir_tasks_running", "Tasks this node works on.", read=lambda: services.tasks.running)
+    metrics.gauge("sabir_tasks_running", "Tasks that run on this node.", read=lambda: services.tasks.running)
     words = "Peers that are not called at present because they keep failing."
     metrics.gauge("sabir_peers_open", words, read=lambda: _open(services), over="max")
-    up = metrics.gauge("sabir_store_up", "Whether the store answers: 1, or 0.", over="min")
+    up = metrics.gauge("sabir_store_up", "1 if the store answers, otherwise 0.", over="min")
     waiting = metrics.gauge("sabir_tasks_waiting", "Tasks of all nodes that have not started.", over="max")
 
     async def look() -> None:
@@ -51,7 +51,7 @@ def watch(services: GatewayServices, metrics: Metrics) -> None:
     writing = getattr(services.store, "writing", None)  # not every store writes in groups
     if writing is not None:
         metrics.counter("sabir_store_commits_total", "Commits of the store.", read=lambda: writing()[0])
-        metrics.counter("sabir_store_writes_total", "Writes, many to a commit.", read=lambda: writing()[1])
+        metrics.counter("sabir_store_writes_total", "Writes to the store.", read=lambda: writing()[1])
         metrics.gauge(
             "sabir_store_batch_size",
             "Writes in a commit, on average.",

@@ -169,7 +169,7 @@ def test_what_a2a_cannot_carry_is_listed_and_is_all() -> None:
             json_part({"a": b"\x00"}),
             json_part({"a": "AA=="}),
         ),
-        "the fraction of whole numbers (1.0 becomes 1)": (json_part({"a": 1.0}), json_part({"a": 1})),
+        "the difference between 1.0 and 1: both arrive as 1": (json_part({"a": 1.0}), json_part({"a": 1})),
         "metadata of tasks, status messages and stream events, and the ids of tasks that a message refers to": (
             pb.Message(parts=[pb.Part(text="a")], reference_task_ids=["t0"]),
             pb.Message(parts=[pb.Part(text="a")], role=pb.ROLE_USER),

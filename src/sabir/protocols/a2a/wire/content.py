@@ -47,7 +47,7 @@ OLD_VERSION: Final = "0.3"
 LOSSES: Final[tuple[str, ...]] = (
     "tokens other than the conversation's",
     "byte strings inside JSON values, which become base64 text",
-    "the fraction of whole numbers (1.0 becomes 1)",
+    "the difference between 1.0 and 1: both arrive as 1",
     "metadata of tasks, status messages and stream events, and the ids of tasks that a message refers to",
 )
 
