@@ -140,5 +140,6 @@ def test_a_person_reads_and_searches_the_site(chromium: str, drive: Drive, gatew
     assert seen["title"] == "Tutorial: one agent, every protocol"
     assert any("nginx" in result for result in seen["results"])
     assert seen["axe"] == []
-    assert {look["overflow"] for look in seen["looks"].values()} == {0}
+    assert seen["logo"] == [True, 36]
+    assert {over for look in seen["looks"].values() for over in look["overflow"].values()} == {0}
     assert seen["looks"]["wide-light"]["back"] != seen["looks"]["wide-dark"]["back"]

@@ -2,6 +2,7 @@
 import { browse, serious, PHONE, WIDE } from "./browser.mjs";
 
 const [chromium, url, shots] = process.argv.slice(2);
+const PAGES = { index: "", tutorial: "tutorial.html", configuration: "configuration.html", howto: "howto/nginx.html", api: "api/sabir.html", table: "errors.html" };
 
 await browse(chromium, async (open) => {
   const page = await open({ viewport: WIDE });
@@ -17,13 +18,16 @@ await browse(chromium, async (open) => {
   for (const [size, viewport] of Object.entries({ wide: WIDE, phone: PHONE })) {
     for (const colorScheme of ["light", "dark"]) {
       const look = await open({ viewport, colorScheme });
-      for (const [name, path] of Object.entries({ index: "", howto: "howto/nginx.html", api: "api/sabir.html", table: "errors.html" })) {
+      const overflow = {};
+      for (const [name, path] of Object.entries(PAGES)) {
         await look.goto(`${url}/docs/${path}`);
         await look.screenshot({ path: `${shots}/docs-${name}-${size}-${colorScheme}.png` });
+        overflow[name] = await look.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       }
-      looks[`${size}-${colorScheme}`] = await look.evaluate(() => ({ overflow: document.documentElement.scrollWidth - innerWidth, back: getComputedStyle(document.body).backgroundColor }));
+      looks[`${size}-${colorScheme}`] = { overflow, back: await look.evaluate(() => getComputedStyle(document.body).backgroundColor) };
     }
   }
   await page.goto(`${url}/docs/tutorial.html`);
-  return { title, results, looks, axe: await serious(page) };
+  const logo = await page.locator(".sidebar-logo").evaluate((image) => [image.naturalWidth > 0, image.getBoundingClientRect().width]);
+  return { title, results, looks, logo, axe: await serious(page) };
 });
