@@ -6,7 +6,7 @@ with itself, quiet and flooded, in the same minute.
 
 What is measured is how long the polite caller waits, but not longer than the gateway worked meanwhile: the time that
 its event loop and its writer thread had on a processor (Linux counts it for each thread). So other programs on the
-machine change little, and these tests run beside all others.
+machine change little, and these tests run beside all others; only how long a gateway takes to stop is tried alone.
 """
 
 from __future__ import annotations
@@ -225,6 +225,7 @@ def test_a_polite_caller_is_served_while_long_texts_are_filtered(
     compare(gateway, flooder, door, "900 KB of text", FILTERED)
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("gateway", ["filters"], indirect=True)
 def test_a_gateway_that_filters_long_texts_stops_in_time(gateway: GatewayProcess, flooder: Flooder) -> None:
     """Three of four did not stop within 20 seconds."""

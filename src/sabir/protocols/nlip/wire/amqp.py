@@ -78,7 +78,7 @@ def encode(message: Message, content_type: str, *, answering: Message | None = N
     return write(message, answering=answering)
 
 
-class Write(Protocol):
+class Encode(Protocol):
     """How an answer is encoded in a content type; ``encode`` is the usual way."""
 
     def __call__(self, message: Message, content_type: str, *, answering: Message | None = None) -> bytes: ...
@@ -114,7 +114,7 @@ def addresses(letter: AmqpMessage) -> list[tuple[str, str]]:
 
 
 def answers(
-    letter: AmqpMessage, reply: Message, asked: Message | None = None, write: Write = encode
+    letter: AmqpMessage, reply: Message, asked: Message | None = None, write: Encode = encode
 ) -> list[AmqpMessage]:
     """The answers to a letter: one per requested address, with its correlation-id (AMQP-3, AMQP-4)."""
     return [
