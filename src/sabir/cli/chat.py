@@ -44,16 +44,16 @@ REACH_SECONDS: Final = 10.0
 NLIP: Final = "nlip"
 QUIT: Final = ("/quit", "/exit")
 HELP: Final = """\
-/protocol NAME   go on over another protocol: nlip, nlweb, mcp, a2a, acl
+/protocol NAME   continue over another protocol: nlip, nlweb, mcp, a2a, acl
 /agent NAME      talk to another agent of the gateway
-/file PATH       send a file along with what you say next
+/file PATH       attach a file to your next message
 /trace           show the bytes on the wire, or stop showing them
 /new             start a new conversation
 /history         ask the gateway what was said (NLIP)
-/help            this list
-/quit            leave; so does Ctrl-D
+/help            show this list
+/quit            leave (or press Ctrl-D)
 
-While the agent asks something: /cancel declines, /quit leaves, everything else is your answer."""
+When the agent asks you a question: /cancel declines it, /quit leaves, and anything else is your answer."""
 ANSWERING: Final = "/cancel (or Ctrl-D) declines the question, Ctrl-C cancels the turn, /quit leaves."
 
 
