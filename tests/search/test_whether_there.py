@@ -11,7 +11,7 @@ import pytest
 from .asking import SOURCES, answered, opened, read, says_no, says_yes
 
 MAX_FALSE_YES = 0.02
-MIN_TRUE_YES = 0.75
+MIN_TRUE_YES = 0.80
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

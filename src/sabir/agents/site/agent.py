@@ -54,8 +54,9 @@ from sabir.search.query.conditions import Has, Is, OfType
 from sabir.search.query.followup import decontextualized, is_more, with_nth
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.languages import accepted
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner, is_time, without_asides
-from sabir.search.query.words import readable, spaced
+from sabir.search.query.words import content_words, readable, spaced
 from sabir.turn import PastTurn, Turn
 
 from .following import continued
@@ -75,6 +76,8 @@ _MODEL_SECONDS: Final = 8.0  # for a summary, which follows the list
 _SURE: Final = 60.0  # a hit with this score or more is what was asked for
 _WEAK: Final = 40.0  # below this score, the best that rules found may not be what was meant
 _ABOUT: Final = re.compile(r"^\W*(?:and\s+|ok\s+|so\s+)?(?:what|how)\s+about\s+", re.IGNORECASE)
+
+_HIRAGANA: Final = re.compile(r"[\u3040-\u309f]+")
 
 T = TypeVar("T")
 
@@ -406,10 +409,18 @@ class _Search(Finding):
     def _is_there(self) -> bool:
         """Whether something that was asked for by "do you have …?" is plainly there: the best result is sure, nothing
         of the question was left out, and that result has every word of it."""
-        if not self.hits or self.start or self._statement or not asks_whether_there(self.turn.text):
+        if self.said_in or not asks_whether_there(self.turn.text):
+            return False  # a translated question may have lost a word
+        if not self.hits or self.start or self._statement:
             return False
         is_sure = self.hits[0].score >= _SURE and not self.is_far_off
-        return is_sure and not (self.unmet or self.note or self.parsed.ignored) and self.has_all(self.hits[0])
+        has_all = self._is_only_named() or self.has_all(self.hits[0])
+        return is_sure and not (self.unmet or self.note or self.parsed.ignored) and has_all
+
+    def _is_only_named(self) -> bool:
+        """Whether the question has nothing but the name of a thing: "親子丼はありますか"."""
+        left = content_words(self.subject.rest) if self.subject is not None else ["?"]
+        return all(word in IDLE or _HIRAGANA.fullmatch(word) for word in left)
 
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:

@@ -33,7 +33,7 @@ from sabir.search.answers.statements import answered_by, is_unsaid
 from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
 from sabir.search.items.types import TYPE_WORDS
-from sabir.search.query.asking import Asked
+from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
@@ -102,7 +102,7 @@ class Finding:
         self._ruled = 0  # conditions read by rules, besides words that are field values
         self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
-        self._said_in = ""  # the language of a question that is read in English
+        self.said_in = ""  # the language of a question that is read in English
         self.coverage = 1.0
 
     @property
@@ -111,7 +111,7 @@ class Finding:
 
     async def find(self, filters: dict[str, Any]) -> None:
         """Search for ``question`` within these filters; in English, if little is found in its own language."""
-        self._said_in = ""
+        self.said_in = ""
         await self._find(filters)
         language = language_of(self.question)
         if language == "en" or len(self.question) > MAX_READ or not self._found_little:
@@ -124,7 +124,7 @@ class Finding:
         again = in_english(self.question, language)
         if not content_words(again):
             return
-        self.question, self._said_in = again, language
+        self.question, self.said_in = again, language
         await self._find(filters)
         self.question = asked
         is_better = bool(self.pool) and self.pool[0].score > best and not self.unmet
@@ -148,7 +148,7 @@ class Finding:
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
             asked = await self._spelt(foods=False)
-            self.subject = await subject_of(asked, self.engine, self.own(), known, self.now, self._said_in)
+            self.subject = await subject_of(asked, self.engine, self.own(), known, self.now, self.said_in)
         if self.subject is not None and self.subject.asked:
             await self._find_subject(self.subject)
             return self._heed_answer()
@@ -179,8 +179,9 @@ class Finding:
 
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question."""
-        language = self._said_in or language_of(self.question)
-        if self.subject is not None or self.filters or self.ask.min_score is not None:
+        language = self.said_in or language_of(self.question)
+        is_other = self.subject is not None or self.filters or asks_whether_there(self.question)
+        if is_other or self.ask.min_score is not None:
             return
         english = glossed(self.question, language_of(self.question))
         found = await described_subject(english, self.engine, self.own(), known, self.now, language)
@@ -194,7 +195,7 @@ class Finding:
         is_open = self.subject is None or not self.subject.statement
         if is_open and best is not None and "Question" in best.item.types and best.score >= _FAR:
             language = language_of(self.question)
-            answer = answered_by(glossed(self.question, language), best.item, self._said_in or language)
+            answer = answered_by(glossed(self.question, language), best.item, self.said_in or language)
             self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:

@@ -44,7 +44,8 @@ async def described_subject(
     if not 1 <= len(words) <= _FEW:
         return None
     hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
-    hit = _only_one([hit for hit in hits if has_every(words, hit)], words)
+    telling = [word for word in content_words(english) if word not in said]
+    hit = _only_one([hit for hit in hits if has_every(words, hit)], telling)
     if hit is None:
         return None
     found = await answered_subject(hit, wanted, english, engine, known, language)

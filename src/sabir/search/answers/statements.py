@@ -133,7 +133,7 @@ _EVIDENCE: Final = {
     "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
     "distance": re.compile(r"\d[\d.,]*\s?(?:km|miles?|kilomet\w+|Kilometer)\b", re.IGNORECASE),
     "price": re.compile(
-        r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)|\bcosts?\s+[\w-]+\s+(?:dollars?|euros?|pounds?|cents?)\b", re.I
+        r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars|euros|pounds|cents)\b", re.I
     ),
     "recipeyield": re.compile(r"\b(?:serves|feeds|enough\s+for|for)\s+(?:\d+|two|four|six|eight)\b", re.IGNORECASE),
 }

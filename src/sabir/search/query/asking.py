@@ -188,7 +188,7 @@ def first_asked(text: str) -> str:
 _WHETHER_THERE: Final = re.compile(
     r"^\W*(?:do\s+you\s+(?:have|sell|stock|offer|carry)|have\s+you\s+got|is\s+there|are\s+there|can\s+(?:i|we)\s+(?:get|buy|find)"
     r"|gibt\s+es|gibts|habt\s+ihr|haben\s+sie|verkauft\s+ihr|hay|ten[eé]is|tienen|venden|avez-vous|vendez-vous|y\s+a-t-il"
-    r"|est-ce\s+qu['’]il\s+y\s+a)\b",
+    r"|est-ce\s+qu['’]il\s+y\s+a)\b|.{1,80}(?:あります|売っています|置いています)か",
     re.IGNORECASE,
 )
 
