@@ -17,6 +17,8 @@ _bytes = b""
 _taken = 0
 _pool = ""  # in hexadecimal
 _used = 2 * _BATCH
+_at, _head = -1, ""  # the last millisecond of an ordered UUID, and how these begin
+_VARIANTS: Final = {f"{n:x}": "89ab"[n & 3] for n in range(16)}
 
 
 def random_bytes(count: int) -> bytes:
@@ -59,9 +61,12 @@ def ordered_id() -> str:
 
 def ordered_uuid() -> str:
     """A UUID that starts with the time (version 7 of RFC 9562), for the same reason; 74 bits are random."""
-    at, digits = f"{time.time_ns() // 1_000_000:012x}", random_hex(19)
-    variant = "89ab"[int(digits[3], 16) & 3]
-    return f"{at[:8]}-{at[8:]}-7{digits[:3]}-{variant}{digits[4:7]}-{digits[7:]}"
+    global _at, _head
+    at, digits = time.time_ns() // 1_000_000, random_hex(19)
+    if at != _at:
+        shown = f"{at:012x}"
+        _at, _head = at, f"{shown[:8]}-{shown[8:]}-7"
+    return f"{_head}{digits[:3]}-{_VARIANTS[digits[3]]}{digits[4:7]}-{digits[7:]}"
 
 
 _counted = itertools.count()

@@ -30,7 +30,6 @@ Job: TypeAlias = Any  # a function of the connection, or a value of a type that 
 Bulk: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 AtOnce: TypeAlias = Callable[[sqlite3.Connection, list[Any]], list[Any] | None]
 Group: TypeAlias = list[tuple[Job, asyncio.Future[Any]]]
-Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 MAX_GROUP = 512
 AT_ONCE = 256  # jobs that are handed over before the end of a loop pass
 LARGE = 64 * 1024  # bytes from which a job is committed separately from other large ones
@@ -166,7 +165,7 @@ class GroupCommit:
             connection.close()
             stopped = StoreUnavailable("the store has stopped; the log says why")
             left = (*group, *self._waiting, *self._large, *self._gathering)
-            self._resolve_soon([(future, None, stopped) for _, future in left])
+            self._soon(_fail, list(left), stopped)
 
     def _commit(self, connection: sqlite3.Connection, group: Group) -> None:
         self.groups += 1
@@ -177,19 +176,17 @@ class GroupCommit:
                 connection.execute("BEGIN IMMEDIATE")
                 results = self._results(connection, group)
                 connection.execute("COMMIT")
-            done: list[Outcome] = [(future, result, None) for (_, future), result in zip(group, results, strict=True)]
             self._wrote(len(group))
+            self._soon(_resolve, group, results)
         except _JOB_ERRORS as exc:
             _roll_back(connection)
             if len(group) == 1:
                 if isinstance(exc, sqlite3.OperationalError):
                     self._failed(exc)
-                done = [(group[0][1], None, _store_error(exc))]
+                self._soon(_fail, group, _store_error(exc))
             else:
                 for one in group:
                     self._commit(connection, [one])
-                return
-        self._resolve_soon(done)
 
     def _wrote(self, jobs: int) -> None:
         size, self._bytes = self._bytes, 0
@@ -204,10 +201,11 @@ class GroupCommit:
             logger.error("The store cannot write: %s", exc)
         self.failed_at = time.monotonic()
 
-    def _resolve_soon(self, done: list[Outcome]) -> None:
+    def _soon(self, tell: Callable[[Group, Any], None], group: Group, outcome: object) -> None:
+        """Tell the callers, in their thread."""
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(_resolve, done)
+            self._loop.call_soon_threadsafe(tell, group, outcome)
         except RuntimeError:  # the loop is closed: nobody is waiting
             return
 
@@ -235,11 +233,13 @@ def _store_error(exc: Exception) -> Exception:
     return exc
 
 
-def _resolve(done: list[Outcome]) -> None:
-    for future, result, exc in done:
-        if future.done():
-            continue
-        if exc is None:
+def _resolve(group: Group, results: list[Any]) -> None:
+    for (_, future), result in zip(group, results, strict=True):
+        if not future.done():
             future.set_result(result)
-        else:
+
+
+def _fail(group: Group, exc: Exception) -> None:
+    for _, future in group:
+        if not future.done():
             future.set_exception(exc)

@@ -228,7 +228,7 @@ def _usual(body: bytes) -> Envelope | None:
         and (read.protocol is None or read.protocol.isprintable())
         and _is_party(read.sender)
         and _is_party(read.receiver)
-        and time_of(read.timestamp) is not None
+        and _is_time(read.timestamp)
     )
     if not valid:
         return None
@@ -316,6 +316,15 @@ def time_of(text: str) -> float | None:
         return moment.timestamp()
     except (OverflowError, ValueError):
         return None
+
+
+def _is_time(text: str) -> bool:
+    """Whether ``time_of`` finds a time in this."""
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 # -- fields ---------------------------------------------------------------------------------------
