@@ -201,11 +201,11 @@ class GroupCommit:
             logger.error("The store cannot write: %s", exc)
         self.failed_at = time.monotonic()
 
-    def _soon(self, tell: Callable[[Group, Any], None], group: Group, outcome: object) -> None:
-        """Tell the callers, in their thread."""
+    def _soon(self, finish: Callable[[Group, Any], None], group: Group, outcome: object) -> None:
+        """Give the callers their outcome, in their thread."""
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(tell, group, outcome)
+            self._loop.call_soon_threadsafe(finish, group, outcome)
         except RuntimeError:  # the loop is closed: nobody is waiting
             return
 
