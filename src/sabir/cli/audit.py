@@ -36,7 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     verifying.add_argument(
         "--anchor",
         metavar="N:HASH",
-        help="the anchor that an earlier verify printed; with it, a truncated or rewritten log is detected as well",
+        help="the anchor that an earlier verify printed; with it, a rewritten log or a truncated export is detected "
+        "as well",
     )
     verifying.add_argument("--json", action="store_true", help="print JSON")
     exporting = actions.add_parser("export", help="write the log as JSON lines")

@@ -35,7 +35,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--level",
         choices=LEVELS,
         default="should",
-        help="count failures of this level and of stricter ones; must is the strictest (default should)",
+        help="count failures of this level and of stricter ones: must and should are words of the standard, ours are "
+        "decisions of this project (default should)",
     )
     parser.add_argument("--verbose", action="store_true", help="list every check, including those that passed")
     parser.add_argument("--evidence", action="store_true", help="show the bytes of the checks that failed")
