@@ -52,7 +52,7 @@ FORMATS: Final[dict[str, tuple[str, Json]]] = {
     "binary/sensor": ("CORE-5.3-binary", part("binary", "sensor/raw", PIXEL)),
     "binary/generic": ("CORE-5.3-binary", part("binary", "generic/zip", PIXEL)),
     "binary/video": ("CORE-5.3-binary", part("binary", "video/mp4", PIXEL)),
-    "binary with a dot": ("CORE-5.3-binary", part("binary", "image/.png", PIXEL)),
+    "binary/image with a dot (image/.png)": ("CORE-5.3-binary", part("binary", "image/.png", PIXEL)),
     "location/text": ("CORE-5.3-location", part("location", "text", "12 Elm Street")),
     "location/gps": ("CORE-5.3-location", part("location", "gps", "47.37,8.54")),
     "an unknown extension": ("CORE-5.3-generic", part("generic", "com.example.unknown", "?")),
