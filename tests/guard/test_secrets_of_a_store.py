@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from guard_clock import Clock
@@ -16,7 +17,7 @@ from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError
 from sabir.guard.seal import keys_from
-from sabir.guard.secret_check import KEY, LIFE, SPACE, Fingerprints, fingerprint
+from sabir.guard.secret_check import KEY, LIFE, SPACE, Fingerprints, fingerprint, slow_fingerprint
 from sabir.stores import Store, open_store
 from sabir.stores.base import Record
 from sabir.stores.memory import MemoryStore
@@ -61,6 +62,16 @@ def test_only_a_secret_that_somebody_chose_is_slow_to_try(tmp_path: Path, monkey
     chosen = [OLD.encode(), OTHER.encode(), b"\xff" * 31]
     assert len({fingerprint(each) for each in (generated, *chosen)}) == 4
     assert slow == chosen
+
+
+async def test_a_store_that_an_earlier_version_used_with_a_generated_secret_is_recognised(tmp_path: Path) -> None:
+    [generated] = keys_from(tmp_path)
+    store = MemoryStore()
+    await store.open()
+    kept_before = msgspec.json.encode({slow_fingerprint(generated): Clock().now + LIFE})
+    assert await store.put(Record(SPACE, KEY, kept_before), expect=0)
+    assert await Fingerprints(store, "start", [generated], Clock()).check()
+    assert not await Fingerprints(store, "start", [b"\xfe" * 32], Clock()).check()
 
 
 async def starts(store: Store, *secrets: str, start: str = "", clock: Clock | None = None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -38,8 +38,12 @@ WARNING: Final = (
 def fingerprint(secret: bytes) -> str:
     """Slow to compute for a secret that somebody chose; a generated one has 256 random bits, which nobody guesses."""
     if _is_chosen(secret):
-        return hashlib.scrypt(secret, salt=b"sabir fingerprint", n=4096, r=8, p=1, dklen=12).hex()
+        return slow_fingerprint(secret)
     return hashlib.blake2b(secret, person=b"sabir secret", digest_size=12).hexdigest()
+
+
+def slow_fingerprint(secret: bytes) -> str:
+    return hashlib.scrypt(secret, salt=b"sabir fingerprint", n=4096, r=8, p=1, dklen=12).hex()
 
 
 def _is_chosen(secret: bytes) -> bool:
@@ -85,12 +89,16 @@ class Fingerprints:
             now = self._kept = self._clock()
             record = await self._store.get(SPACE, KEY)
             seen = {item: until for item, until in _read(record).items() if until > now}
-            if seen and not self._own & seen.keys():
+            if seen and not self._own & seen.keys() and not self._was_used_before(seen.keys()):
                 return False
             seen |= dict.fromkeys(self._own, now + LIFE)
             made = Record(SPACE, KEY, msgspec.json.encode(seen))
             if await self._store.put(made, expect=record.version if record is not None else 0):
                 return True  # otherwise another node was first, and may have other secrets
+
+    def _was_used_before(self, seen: Set[str]) -> bool:
+        """Whether an earlier version used one of our secrets here: it kept the slow fingerprint of every secret."""
+        return any(slow_fingerprint(secret) in seen for secret in self._secrets)
 
 
 def _read(record: Record | None) -> dict[str, float]:
