@@ -105,11 +105,11 @@ def test_systemctl_enables_the_unit(unit: str, tmp_path: Path) -> None:
 def start_line(unit: str, folder: Path) -> list[str]:
     """The command of the unit, with the folders of the machine below another one, and a free port."""
     [line] = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
-    line = line.replace("/opt/sabir/.venv/bin", str(PROGRAMS))
+    words = [word.replace("/opt/sabir/.venv/bin", str(PROGRAMS)) for word in shlex.split(line)]
     for path in ("/etc/sabir", "/var/lib/sabir"):
         (folder / path[1:]).mkdir(parents=True, exist_ok=True)
-        line = line.replace(path, str(folder / path[1:]))
-    return [*shlex.split(line), "--port", str(free_port())]
+        words = [word.replace(path, str(folder / path[1:])) for word in words]
+    return [*words, "--port", str(free_port())]
 
 
 def test_the_command_of_the_unit_serves_and_stops_in_time(unit: str, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_the_container_serves_is_healthy_and_keeps_its_state_in_the_volume(
         json.loads(given["ENTRYPOINT"]), tmp_path, SABIR_PORT=str(port), SABIR_HOSTS=hosts, HOME=str(tmp_path)
     ):
         check = given["HEALTHCHECK"].removeprefix("CMD ").replace(given["EXPOSE"], str(port))
-        healthy = subprocess.run(["sh", "-c", check.replace("python", sys.executable, 1)], capture_output=True)
+        healthy = subprocess.run(["sh", "-c", check.replace("python", shlex.quote(sys.executable), 1)], capture_output=True)
         assert healthy.returncode == 0, healthy.stderr
         assert (tmp_path / volume / "secret.key").exists()
         request = urllib.request.Request(f"http://127.0.0.1:{port}/who?query=", headers={"Host": "agents.example"})
