@@ -187,7 +187,8 @@ def test_the_container_serves_is_healthy_and_keeps_its_state_in_the_volume(
         json.loads(given["ENTRYPOINT"]), tmp_path, SABIR_PORT=str(port), SABIR_HOSTS=hosts, HOME=str(tmp_path)
     ):
         check = given["HEALTHCHECK"].removeprefix("CMD ").replace(given["EXPOSE"], str(port))
-        healthy = subprocess.run(["sh", "-c", check.replace("python", shlex.quote(sys.executable), 1)], capture_output=True)
+        check = check.replace("python", shlex.quote(sys.executable), 1)
+        healthy = subprocess.run(["sh", "-c", check], capture_output=True)
         assert healthy.returncode == 0, healthy.stderr
         assert (tmp_path / volume / "secret.key").exists()
         request = urllib.request.Request(f"http://127.0.0.1:{port}/who?query=", headers={"Host": "agents.example"})

@@ -48,6 +48,7 @@ MADE_FROM_NAMES = {
     "sabir.protocols.mcp.wire.cards": "compiled into a table, which is collected",
     "sabir.search.answers.clarify": "an escaped word between word boundaries",
     "sabir.search.query.asking": "compiled into a table, which is collected",
+    "sabir.search.query.plainly": "compiled into a table, which is collected",
     "sabir.search.query.predicates": "compiled into a table, which is collected, and tables of texts, tested below",
     "sabir.search.query.aspects": "an escaped word after a word boundary",
     "sabir.search.query.date_words": "compiled into a table, which is collected",
