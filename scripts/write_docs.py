@@ -79,8 +79,8 @@ without `--new`.
 |---|---|
 | 0 | success |
 | 1 | failed: for example, the agent failed, a check found errors, or a file cannot be written |
-| 2 | invalid usage or configuration; nothing was done |
-| 3 | unreachable: no connection, or no answer in time |
+| 2 | invalid usage or configuration, or a port that is taken; nothing was done |
+| 3 | unreachable: no connection, or no answer in time; for `serve`, also: the gateway could not start |
 | 4 | refused: no such agent, no access, or a quota is used up |
 | 130 | interrupted by Ctrl-C |
 """
