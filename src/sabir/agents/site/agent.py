@@ -59,7 +59,7 @@ from sabir.search.query.relaxing import inner, is_time, without_asides
 from sabir.search.query.words import content_words, readable, spaced
 from sabir.turn import PastTurn, Turn
 
-from .following import continued
+from .following import compared, continued
 from .model import SiteModel, grounded
 from .ranking import Weight, evident, led, settled
 from .request import SiteAsk, SiteMeta, asked_in, json_of
@@ -451,6 +451,9 @@ class _Search(Finding):
             if part.label == "result" and isinstance(part.value, dict)
         ]
         subject, text = str(self._last_meta().get("subject") or ""), with_nth(text, names)
+        alone = subject or (names[0] if len(names) == 1 else "")
+        if read := await compared(text, alone, "".join(self._understood()[-1:]), self.engine, self.own()):
+            return read
         if subject:
             last, known = self._understood()[-1:], await self.engine.fields()
             if read := await continued(text, subject, "".join(last), self.engine, self.own(), known, self.now):

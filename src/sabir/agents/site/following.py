@@ -9,18 +9,73 @@ import re
 from datetime import datetime
 from typing import Final
 
-from sabir.search import Condition, Engine, Fields
+from sabir.search import Condition, Engine, Fields, Item, SearchQuery
 from sabir.search.answers.statements import is_unsaid
+from sabir.search.items.attributes import recalled
 from sabir.search.query import names
-from sabir.search.query.words import content_words
+from sabir.search.query.words import content_words, tokens
 
-from .subject import MAX_LENGTH, subject_of
+from .subject import ASKING, MAX_LENGTH, subject_of
 
 _GOES_ON: Final = re.compile(
     r"^\W*(?:(?:ok|okay|thanks|great)[\s,]+)*(?:(?:and\s+|or\s+|but\s+)?(?:what|how)\s+about|and|or|und|oder|y|o|et|ou)\b[\s,]*",
     re.IGNORECASE,
 )
 _FEW: Final = 4  # meaningful words of a question that goes on with a thing
+
+
+_COMPARED: Final = re.compile(
+    r"^\W*(?:(?:ok|okay|and|or|but|thanks|hmm|is\s+there|are\s+there|do\s+you\s+have|have\s+you\s+got|got|what\s+about|how\s+about)\b[\s,]*)*"
+    r"(?:(?:the|an?|any|anything|something|some|one\s+that\s+is)\s+)*"
+    r"(?:(?P<cheaper>cheaper|less\s+expensive|more\s+affordable)|(?P<bigger>bigger|larger|longer)|(?P<smaller>smaller|shorter))"
+    r"(?:\s+(?:one|ones|version|option|options|size|model|than\s+that))?\W*$",
+    re.IGNORECASE,
+)
+# A question with a price of its own is narrowed, or sorted anew.
+_PRICED: Final = re.compile(r"[$€£]|\b(?:under|below|over|less|cheap\w*|between|up\s+to|at\s+most)\b", re.IGNORECASE)
+_SIBLINGS: Final = 20  # things among which another size is looked for
+
+
+async def compared(text: str, subject: str, last: str, engine: Engine, where: tuple[Condition, ...]) -> str:
+    """A follow-up that asks for a cheaper, a bigger or a smaller one, as it would be asked on its own; empty if it is
+    none, or if there is none."""
+    asked_for = _COMPARED.match(text) if subject and len(text) <= MAX_LENGTH else None
+    if asked_for is None:
+        return ""
+    hits = (await engine.search(SearchQuery(subject, where, 0, _SIBLINGS))).hits
+    one = next((hit.item for hit in hits if hit.item.name == subject), None)
+    if one is None:
+        return ""
+    if asked_for["cheaper"]:
+        return "" if _PRICED.search(last) else _cheaper(one, last)
+    sizes = {hit.item.name: size for hit in hits if (size := _size_beside(hit.item.name, subject)) is not None}
+    own = _size_beside(subject, subject)
+    fitting = {name: size for name, size in sizes.items() if own is not None and name != subject}
+    larger = sorted((size, name) for name, size in fitting.items() if own is not None and size > own)
+    smaller = sorted(((size, name) for name, size in fitting.items() if own is not None and size < own), reverse=True)
+    found = larger if asked_for["bigger"] else smaller
+    if not found:
+        return ""
+    named = {word for word in tokens(subject) if word.isdigit() or word not in ASKING}
+    rest = " ".join(word for word in last.split() if named.isdisjoint(tokens(word))).rstrip(" ?")
+    return f"{rest} {found[0][1]}?"
+
+
+def _cheaper(one: Item, last: str) -> str:
+    """The kind of thing that was asked about, below its price."""
+    kind = next((word for word in reversed(content_words(last)) if word in tokens(one.name)), "")
+    prices = recalled(one).numbers
+    price = next((min(values) for name, values in prices.items() if name.split(":")[0] == "price" and values), None)
+    code = next((name.split(":")[1] for name in prices if name.startswith("price:")), "")
+    return f"{kind} under {price:g} {code}".strip() if kind and price else ""
+
+
+def _size_beside(name: str, other: str) -> float | None:
+    """The only number of a name that is otherwise the same as another: "Moka Pot, 6 Cups", "Moka Pot, 3 Cups"."""
+    words, others = tokens(name), tokens(other)
+    numbers = [word for word in words if word.isdigit()]
+    is_same = [word for word in words if not word.isdigit()] == [word for word in others if not word.isdigit()]
+    return float(numbers[0]) if is_same and len(numbers) == 1 else None
 
 
 async def continued(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sabir.search import Condition, Hit, OfType
+from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.items.types import WIDER, is_a
+from sabir.search.query.when import HOURS
 from sabir.search.query.words import tokens
 
 READ: Final = 2_000  # characters of a text
@@ -26,3 +28,9 @@ def speaks_of(hit: Hit, other: Hit) -> bool:
 
 def happens(hit: Hit) -> bool:
     return any(is_a(kind, "Event") for kind in hit.item.types)
+
+
+def starts_in(hit: Hit, word: str) -> bool:
+    """Whether a thing starts in a part of the day: "the knitting evening"."""
+    first, last = HOURS.get(word, (0.0, 0.0))
+    return any(first <= hour < last for hour in recalled(hit.item).numbers.get(START_HOUR, ()))

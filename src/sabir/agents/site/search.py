@@ -32,11 +32,10 @@ from sabir.search.answers.results import by_coming, has_value, reordered
 from sabir.search.answers.statements import answered_by, is_unsaid
 from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
-from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import AnyOf, During, Has, Is, holds
+from sabir.search.query.conditions import During, Has, holds
 from sabir.search.query.glossary import glossary, glossed, heads_of, in_english, language_of, same_words
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
@@ -50,13 +49,14 @@ from sabir.search.query.relaxing import (
     unheld,
 )
 from sabir.search.query.spelling import corrected, doubtful, nearest, strange
-from sabir.search.query.structured import PART_FIELDS, kinds
+from sabir.search.query.structured import kinds
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, fold, tokens
 
 from .hits import happens, speaks_of, widened
+from .narrowing import among_others, part_apart, types_of
 from .request import SiteAsk
-from .stating import described_subject
+from .stating import stated_subject
 from .subject import Subject, subject_of
 from .wording import coming_next
 
@@ -151,7 +151,8 @@ class Finding:
             self.subject = await subject_of(asked, self.engine, self.own(), known, self.now, self.said_in)
         if self.subject is not None and self.subject.asked:
             await self._find_subject(self.subject)
-            return self._heed_answer()
+            self._heed_answer()
+            return await self._state_described(known)
         if self.subject is not None:  # what was read from its name is not a filter
             spoken = from_text(self.subject.rest, known, self.now)
             spoken = msgspec.structs.replace(spoken, text=self.question)
@@ -159,6 +160,7 @@ class Finding:
             spoken = from_text(await self._in_english(), known, self.now)
         if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
+        spoken = await among_others(self.engine, spoken, self.own())
         given = await self._given(filters, known)
         self._ruled = len(given.conditions) + len(spoken.conditions)
         spoken = await self._categorized(given, spoken, known)
@@ -178,16 +180,22 @@ class Finding:
         await self._state_described(known)
 
     async def _state_described(self, known: Fields) -> None:
-        """State the fact of the one thing that has every word of the question."""
-        language = self.said_in or language_of(self.question)
-        is_other = self.subject is not None or self.filters or asks_whether_there(self.question)
-        if is_other or self.ask.min_score is not None:
+        """State the fact of the one thing that has every word of the question, or what a page says of it."""
+        if self.filters or self.ask.min_score is not None or self._is_stated:
             return
+        language = self.said_in or language_of(self.question)
         english = glossed(self.question, language_of(self.question))
-        found = await described_subject(english, self.engine, self.own(), known, self.now, language)
+        is_there = asks_whether_there(self.question) or asks_whether_there(english)
+        found = await stated_subject(
+            english, self.subject, self.pool, self.engine, self.own(), known, self.now, language, is_there
+        )
         if found is not None:
-            self.subject, self.unmet, self.note = found, "", ""
+            self.subject, self.unmet, self.note, self.hint = found, "", "", ""
             await self._find_subject(found)
+
+    @property
+    def _is_stated(self) -> bool:
+        return bool(self._statement) and not is_unsaid(self._statement)
 
     def _heed_answer(self) -> None:
         """If the best match is one of the site's own questions, its answer is the answer."""
@@ -312,9 +320,9 @@ class Finding:
                     best = best or await self._best(spoken.text, where)
                     if best is None or not holds(condition, recalled(best.item)):
                         continue
-                if candidate.is_head and (part := await self._part_apart(spoken, words, where, condition)):
+                if candidate.is_head and (part := await part_apart(self.engine, spoken, words, where, condition)):
                     has = Has((part,))
-                    types = await self._types_of((*where, condition))
+                    types = await types_of(self.engine, (*where, condition))
                     if await self.engine.count((*where, types, has)):
                         where, spoken = (*where, types), spoken.narrowed(types, "")
                     where, spoken = (*where, has), spoken.narrowed(has, part)
@@ -325,29 +333,6 @@ class Finding:
                 read.update(words)
                 break
         return spoken
-
-    async def _part_apart(
-        self, spoken: Parsed, head: Sequence[str], where: tuple[Condition, ...], condition: Condition
-    ) -> str:
-        """The preceding word that names an ingredient ("pumpkin soup"), if nothing of that category has it and other
-        things here do; empty otherwise. Those are closer to what is meant than another soup.
-        """
-        said = {word for words in spoken.said for word in tokens(words)}
-        there = tokens(spoken.text)
-        at = there.index(head[0]) if head[0] in there else 0
-        word = there[at - 1] if at else ""
-        if word in said or word in TYPE_WORDS or not content_words(word):
-            return ""
-        has = Has((word,))
-        stated = AnyOf(tuple(Is(field, (word,)) for field in PART_FIELDS))
-        if await self.engine.count((*where, condition, has)) or not await self.engine.count((*where, has, stated)):
-            return ""
-        return word
-
-    async def _types_of(self, where: tuple[Condition, ...]) -> OfType:
-        """The types of the things that meet these conditions, judged by one page of them."""
-        hits = (await self.engine.search(SearchQuery("", where, 0, POOL))).hits
-        return OfType(tuple(dict.fromkeys(kind for hit in hits for kind in hit.item.types)))
 
     async def _best(self, text: str, where: tuple[Condition, ...]) -> Hit | None:
         """The best matches, if they match at all."""

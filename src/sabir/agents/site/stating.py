@@ -6,32 +6,121 @@ its types. That is what tells it from others; without it, the best matches are s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
-from sabir.search.answers.fields import covered, labels
-from sabir.search.answers.statements import is_unsaid
-from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no
+from sabir.search.answers.fields import covered, flag, labels
+from sabir.search.answers.offers import offer_named_in
+from sabir.search.answers.statements import field_value, is_unsaid, yes
+from sabir.search.items.attributes import recalled
+from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
+from sabir.search.query.conditions import Is, holds
 from sabir.search.query.field_names import all_named
 from sabir.search.query.glossary import glossary, likenesses
 from sabir.search.query.predicates import IDLE
-from sabir.search.query.relaxing import asks_elsewhere
+from sabir.search.query.relaxing import asks_elsewhere, inner
 from sabir.search.query.text import from_text
 from sabir.search.query.words import content_words, tokens
 
-from .subject import ASKING, DEFINITE, MAX_LENGTH, SEARCHES, Subject, answered_subject
+from .hits import starts_in
+from .quoting import own_question, quoted
+from .subject import ASKING, DEFINITE, MAX_LENGTH, SEARCHES, Subject, answered_subject, with_others
 
 _LOOKED_AT: Final = 8  # hits that may be meant
 _CLEARLY: Final = 1.25  # times the score of the next
 _FEW: Final = 8  # words that describe a thing
 
 
+async def stated_subject(
+    english: str,
+    subject: Subject | None,
+    pool: Sequence[Hit],
+    engine: Engine,
+    where: tuple[Condition, ...],
+    known: Fields,
+    now: datetime,
+    language: str,
+    is_there: bool,
+) -> Subject | None:
+    """The thing that answers a question, with its statement, where what was named states nothing; None if nothing does.
+
+    ``subject`` is the thing that the question names, and ``pool`` what was found for it. ``is_there``: it asks whether
+    there is such a thing.
+    """
+    if subject is None and not is_there:
+        found = await described_subject(english, engine, where, known, now, language)
+        if found is not None:
+            return found
+    if subject is None and is_there and (flagged := await _has_feature(english, engine, where, known, now, language)):
+        return flagged
+    if asks_elsewhere(english) or is_there:
+        return None
+    if subject is None and (offered := await _by_offer(english, engine, where, known, now)):
+        return offered
+    named = subject.hit.item.name if subject is not None else ""
+    if found := await quoted(english, engine, where, named, known, now):
+        return found
+    best = pool[0].score if pool else 0.0
+    return await own_question(english, engine, where, language, best) if subject is None else None
+
+
+async def _by_offer(
+    english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+) -> Subject | None:
+    """ "A replacement card, price?": the one thing with an offer whose name is in the question, word for word."""
+    wanted = asked(english, english, known, now) if len(english) <= MAX_LENGTH else Asked()
+    words = [word for word in content_words(english) if word not in ASKING and word not in IDLE]
+    if "price" not in wanted.fields or not 2 <= len(words) <= _FEW:
+        return None
+    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    found = [(hit, offer) for hit in hits if (offer := offer_named_in(hit.item, words)) is not None]
+    if len(found) != 1:
+        return None
+    hit, (name, _, written) = found[0]
+    return Subject(hit, Asked(("price",), about=english), english, f"{hit.item.name}: {name} {written}.")
+
+
+async def _has_feature(
+    english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime, language: str
+) -> Subject | None:
+    """ "Is there free parking at Eastside?": the one thing of that name, if it says yes or no to the rest by a
+    feature, or the rest is plainly so of it."""
+    words = [word for word in content_words(english) if word not in IDLE]
+    if not 2 <= len(words) <= _FEW:
+        return None
+    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    rows = [(hit, set(words).intersection(tokens(hit.item.name))) for hit in hits]
+    longest = max((len(named) for _, named in rows), default=0)
+    best = [(hit, named) for hit, named in rows if longest and len(named) == longest]
+    said = [(hit, left) for hit, named in best if (left := [word for word in words if word not in named])]
+    flags = [(hit, left) for hit, left in said if flag(hit.item, left) is not None]
+    if len(flags) == 1:
+        hit, left = flags[0]
+        wanted = Asked(words=" ".join(left), is_yes_no=True)
+        return await answered_subject(hit, wanted, " ".join(left), engine, known, language)
+    if len(best) != 1:
+        return None
+    hit, named = best[0]
+    rest = " ".join(word for word in english.split() if not named.intersection(content_words(word)))
+    wanted = asked(rest, rest, known, now, is_named=True)
+    if not wanted.conditions or not all(
+        isinstance(one, Is) and one.field in _VARIES for one in inner(wanted.conditions)
+    ):
+        return None
+    found = await answered_subject(hit, wanted, rest, engine, known, language)
+    return found if found.statement.startswith(yes(language)) else None
+
+
+_VARIES: Final = frozenset({"color", "size", "material"})  # fields by which the variants of one thing differ
+
+
 async def described_subject(
     english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime, language: str
 ) -> Subject | None:
     """The thing that has every word of a question, and what it states; None if nothing does."""
+    english = plainly_asked(english)
     wanted = asked(english, english, known, now) if len(english) <= MAX_LENGTH else None
     if not wanted or not _is_asked(english, wanted):
         return None
@@ -45,10 +134,15 @@ async def described_subject(
         return None
     hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
     telling = [word for word in content_words(english) if word not in said]
-    hit = _only_one([hit for hit in hits if has_every(words, hit)], telling)
+    fitting = [hit for hit in hits if has_every(words, hit)]
+    types = [condition for condition in read.conditions if isinstance(condition, OfType)]
+    of_type = [hit for hit in fitting if all(holds(condition, recalled(hit.item)) for condition in types)]
+    stating = [hit for hit in of_type if any(field_value(hit.item, field) for field in wanted.fields)]
+    hit = _only_one(stating or of_type, telling)
     if hit is None:
         return None
     found = await answered_subject(hit, wanted, english, engine, known, language)
+    found = with_others(found, english, known, now, language)
     return found if found.statement and not is_unsaid(found.statement) else None
 
 
@@ -72,7 +166,7 @@ def _is_asked(english: str, wanted: Asked) -> bool:
 def _words_in_labels(words: Collection[str], hit: Hit) -> int:
     """How many of some words are in the name of a thing, or in one of its short values."""
     there = {word for label in (hit.item.name, *labels(hit.item)) for word in tokens(label)}
-    return len(there.intersection(words))
+    return sum(not there.isdisjoint((word, *likenesses().get(word, ()))) for word in words)
 
 
 def has_every(words: Collection[str], hit: Hit) -> bool:
@@ -81,5 +175,6 @@ def has_every(words: Collection[str], hit: Hit) -> bool:
     return all(
         any(covered((form,), hit.item, ()) for form in (word, *likenesses().get(word, ())))
         or any(all_named((word,), label) for label in there)
+        or starts_in(hit, word)
         for word in words
     )

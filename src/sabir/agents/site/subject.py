@@ -11,12 +11,13 @@ import msgspec
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, Parsed, SearchQuery, resolved
 from sabir.search.answers.fields import asked_field, covered, flag
-from sabir.search.answers.statements import decided, denies, field_value, flagged, stated_fact
+from sabir.search.answers.statements import decided, denies, field_value, flagged, is_unsaid, stated_fact, yes_or_no
+from sabir.search.answers.whether import otherwise
 from sabir.search.items.attributes import recalled
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
-from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open
+from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open, is_yes_no
 from sabir.search.query.conditions import AnyOf, Has, Is, holds
 from sabir.search.query.glossary import glossary, glossed, language_of, likenesses
 from sabir.search.query.predicates import IDLE
@@ -24,6 +25,8 @@ from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import DIET_FIELDS
 from sabir.search.query.text import from_text
 from sabir.search.query.words import STOPWORDS, content_words, tokens
+
+from .hits import starts_in
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
@@ -90,13 +93,13 @@ async def subject_of(
         if not wanted and not _suits(hit, match, rest, known, now):
             return None
         subject = await answered_subject(hit, wanted, rest, engine, known, said_in or language)
-        return _with_others(subject, rest, known, now, language) if language == "en" else subject
+        return with_others(subject, rest, known, now, said_in or language)
     english = glossed(question, language)
     described = await _described(english, said_in or language, engine, where, known, now)
     return described or await _described_by_field(english, said_in or language, engine, where, known)
 
 
-def _with_others(subject: Subject, rest: str, known: Fields, now: datetime, language: str) -> Subject:
+def with_others(subject: Subject, rest: str, known: Fields, now: datetime, language: str) -> Subject:
     """The same with every fact of a question that asks for several: "who organizes it, and where is it?"."""
     parts = [part for part in _ALSO.split(rest) if part.strip(" ?")]
     if len(parts) < 2 or subject.asked.is_yes_no:
@@ -203,7 +206,8 @@ async def _described(
         hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
         is_filter = SEARCHES.search(english) or (wanted.fields and read.conditions)
         one = None if is_filter else _only_named(left, hits, wanted)
-        found = one or (_best_described(left, hits, said) if is_definite else None)
+        telling = [word for word in left if word not in _PREMISES] or left
+        found = one or (_best_described(telling, hits, said) if is_definite else None)
     if found is None:
         return None
     hit, named = found
@@ -257,6 +261,10 @@ async def _only_of_type(left: list[str], engine: Engine, where: tuple[Condition,
     return None
 
 
+# Words for a place that tell it from no other one: "the central branch" is the Central Library.
+_PREMISES: Final = frozenset({"branch", "location", "building", "premises", "site"})
+
+
 def _tells(hit: Hit, word: str) -> bool:
     """Whether a word that is not in an item's name may still refer to it: its type, or a word from its text."""
     return word in TYPE_WORDS or word in IDLE or _mentions(hit, word)
@@ -274,7 +282,7 @@ def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
 
 # "Where can I get ramen?" looks for things, and does not ask where one is.
 SEARCHES: Final = re.compile(
-    r"\b(?:can|could|should|do)\s+(?:i|we|you|one)\s+(?:get|find|buy|eat|have|see|go|do|make|try|drink)\b",
+    r"\b(?:can|could|should|do)\s+(?:i|we|you|one)\s+(?:get|find|buy|eat|have(?!\s+to\b)|see|go|do|make|try|drink|stay|sleep|rent|hire|swim|learn)\b",
     re.IGNORECASE,
 )
 
@@ -322,10 +330,14 @@ async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, k
         said = flag(hit.item, _said_of(wanted.words))
         known_diets = not known.words.isdisjoint(DIET_FIELDS)
         statement = flagged(hit.item, *said, language) if said else decided(hit.item, wanted, known_diets, language)
+        if is_unsaid(statement) and (found := otherwise(hit.item, rest)):
+            statement = f"{yes_or_no(found[0], language)} {found[1]}"
     elif wanted.fields:
         statement = stated_fact(hit.item, wanted, language)
         is_covered = await _accounts(hit, rest, {*wanted.read, *tokens(statement)}, engine, language)
         statement = statement if is_covered else ""
+        if not statement and is_yes_no(rest) and (found := otherwise(hit.item, rest)):  # "do children pay?"
+            statement = f"{yes_or_no(found[0], language)} {found[1]}"
     return Subject(msgspec.structs.replace(hit, score=100.0), wanted, rest, statement)
 
 
@@ -337,7 +349,7 @@ async def _accounts(hit: Hit, rest: str, stated: set[str], engine: Engine, langu
     if language != "en":
         return True
     words = [word for word in content_words(_FOR_WHOM.sub("", rest)) if word not in ASKING and word not in IDLE]
-    left = [word for word in words if not covered((word,), hit.item, stated)]
+    left = [word for word in words if not covered((word,), hit.item, stated) and not starts_in(hit, word)]
     return not any([await engine.count((Has((word,)),)) for word in left[:_FEW]])
 
 

@@ -108,14 +108,15 @@ def flag(item: Item, words: Collection[str]) -> tuple[bool, str] | None:
 
     Every word must be in the name: "parking" is in "Private parking", "free parking" is not.
     """
-    found = [(label, is_so) for label, is_so in _flags(item) if all_named(tuple(words), label)]
+    found = [(label, is_so) for label, is_so in feature_flags(item) if all_named(tuple(words), label)]
     if not found or len({is_so for _, is_so in found}) > 1:
         return None
     label, is_so = found[0]
     return is_so, label
 
 
-def _flags(item: Item) -> Iterator[tuple[str, bool]]:
+def feature_flags(item: Item) -> Iterator[tuple[str, bool]]:
+    """The names of the fields and features that an item states by yes or no, and which."""
     for key, value in item.fields.items():
         rows = value if isinstance(value, list) else [value]
         for row in rows:
@@ -147,4 +148,4 @@ def covered(words: Collection[str], item: Item, known: Collection[str]) -> bool:
 _PARTICLES: Final = re.compile(r"[\u3040-\u309f]+")  # of Japanese
 
 
-__all__ = ["asked_field", "covered", "flag", "labels", "stated_fields", "written"]
+__all__ = ["asked_field", "covered", "feature_flags", "flag", "labels", "stated_fields", "written"]

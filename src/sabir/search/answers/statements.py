@@ -26,6 +26,7 @@ from sabir.search.query.words import content_words, fold, sentences, spaced, squ
 
 from .facts import in_language, money, value_of
 from .fields import written as written_in_field
+from .offers import named_offer
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
@@ -52,6 +53,7 @@ _LABELS: Final = {
     "author": "{name} is by {value}.", "organizer": "{name} is organized by {value}.",
     "performer": "{name} is performed by {value}.", "servescuisine": "{name} serves {value}.",
     "recipecuisine": "{name} is {value}.", "weight": "{name} weighs {value}.", "material": "{name} is made of {value}.",
+    "artmaterial": "{name} is made of {value}.", "artmedium": "{name} is made of {value}.",
     "basesalary": "{name} pays {value}.", "estimatedsalary": "{name} pays {value}.",
     "validthrough": "{name} is open until {value}.", "applicationdeadline": "{name} is open until {value}.",
     "instructor": "{name} is taught by {value}.", "datepublished": "{name} was published on {value}.",
@@ -66,6 +68,11 @@ _LABELS: Final = {
 def yes(language: str) -> str:
     """That it is so."""
     return f"{_YES[language]}{_STOP.get(language, '.')}"
+
+
+def yes_or_no(is_so: bool, language: str) -> str:
+    """That it is so, or that it is not."""
+    return f"{(_YES if is_so else _NO)[language]}{_STOP.get(language, '.')}"
 
 
 def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
@@ -92,23 +99,8 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
 
 def _price_for(item: Item, said: str) -> str:
     """The price of the offer that a question names: "how much is it for a student?"."""
-    words = set(tokens(said))
-    offers = item.fields.get("offers")
-    rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
-    fits = [len(words.intersection(_telling(str(row.get("name") or "")))) for row in rows]
-    fitting = [row for row, fit in zip(rows, fits, strict=True) if fit and fit == max(fits)]
-    if len(fitting) != 1 or not isinstance(price := fitting[0].get("price"), int | float):
-        return ""
-    return f"{fitting[0]['name']} {money(float(price), str(fitting[0].get('priceCurrency') or '?'))}"
-
-
-_OFFERED: Final = frozenset(
-    {"ticket", "admission", "price", "offer", "standard", "entry", "entrance", "general", "fee", "regular", "early"}
-)
-
-
-def _telling(name: str) -> list[str]:
-    return [word for word in tokens(name) if word not in _OFFERED]
+    found = named_offer(item, said)
+    return f"{found[0]} {found[2]}" if found is not None else ""
 
 
 def _counted(item: Item, thing: str) -> str:

@@ -39,7 +39,8 @@ _FACTS: Final = tuple(
         (r"\bwho\s+(?:teaches|taught|leads|instructs)\b|\b(?:teacher|instructor|tutor)\b",
          ("instructor", "performer", "author")),
         (r"\b(?:published|released|came\s+out)\b", ("datepublished", "datecreated", "date")),
-        (r"\bmade\s+(?:of|from)\b|\bmaterials?\b", ("material", "artmedium", "artworksurface", "recipeingredient")),
+        (r"\bmade\s+(?:of|from)\b|\bmaterials?\b",
+         ("material", "artmaterial", "artmedium", "artworksurface", "recipeingredient")),
         (r"\bingredients?\b|\bwhat\s+(?:is|goes)\s+in\b|\bwhat\s+do\s+(?:i|we|you)\s+need\s+(?:for|to\s+(?:make|cook|bake))\b",
          ("recipeingredient", "supply")),
         *((rf"\bhow\s+much\s+{name}\b|\b(?:grams?|g)\s+of\s+{name}\b|^\W*{name}\s+(?:content\s+)?(?:in|of)\b", (field,))
@@ -120,9 +121,9 @@ _RESERVES: Final = re.compile(
 # "How many eggs are in it?", "how much butter do I need?": the ingredients state that.
 _COUNTED: Final = re.compile(r"\bhow\s+(?:many|much)\s+(?P<thing>[^\W\d_]+)\b", re.IGNORECASE)
 _NOT_COUNTED: Final = frozenset(
-    """do does is are it they the a an for to time money people persons person servings serving portions pages page
-    would will should can could shall was were must have has cost costs on in of if this that these those your my i we
-    you he she money per longer more less each one grams gram weight minutes hours calories stars
+    """and or do does is are it they the a an for to time money people persons person servings serving portions pages
+    page would will should can could shall was were must have has cost costs on in of if this that these those your my i
+    we you he she money per longer more less each one grams gram weight minutes hours calories stars
     reviews reservations tickets days weeks seats places rooms""".split()  # noqa: SIM905
 ) | frozenset(word for name in NUTRIENTS for word in name.split())
 
@@ -204,6 +205,11 @@ def _of_named(rest: str, known: Fields, now: datetime) -> Asked:
     if not (read.conditions or read.around) or read.unread:
         return Asked()
     return Asked((), read.conditions, read.words, (), True, read.around)
+
+
+def plainly_asked(question: str) -> str:
+    """The question without words that only ask to be told: "I'd like to know …"."""
+    return _POLITE.sub("", question, count=1)
 
 
 def is_asking(question: str) -> bool:

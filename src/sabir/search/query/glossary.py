@@ -52,14 +52,21 @@ def same_words() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for line in _lines("same.txt"):
         group = line.split()
-        found |= {word: tuple(other for other in group if other != word) for word in group}
+        for word in group:  # a word may have several meanings: "carte" is a card and a map
+            others = (*found.get(word, ()), *(other for other in group if other != word))
+            found[word] = tuple(dict.fromkeys(others))
     return found
 
 
 @cache
 def _english() -> Mapping[str, str]:
-    """For each word of another language, its English translation, which comes first in its line."""
-    return {word: group[0] for line in _lines("same.txt") for group in (line.split(),) for word in group[1:]}
+    """For each word of another language, its English translations, each of which comes first in its line."""
+    found: dict[str, str] = {}
+    for line in _lines("same.txt"):
+        group = line.split()
+        for word in group[1:]:
+            found[word] = f"{found[word]} {group[0]}" if word in found and group[0] not in found[word] else group[0]
+    return found
 
 
 def in_english(question: str, language: str) -> str:

@@ -25,6 +25,10 @@ _AT_HAND: Final = (
     r"(?:right\s+)?(?:now|today|immediately|straight\s+away)\b|\bready\s+to\s+(?:ship|go)\b"
     r"|\b(?:that\s+(?:is|are)\s+)?(?:on\s+the\s+shel(?:f|ves)|available|here)\s+(?:right\s+)?now\b"
 )
+# "Open right now, it's Monday noon": the time of asking is known.
+_IT_IS_NOW: Final = (
+    rf"(?<=\bnow)(?P<between>[^?]{{0,60}}),?\s+it['’]?s\s+(?:{'|'.join(dates.WEEKDAYS)})(?:\s+\w+){{0,2}}\W*$"
+)
 _PLAINLY: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), plain)
     for pattern, plain in (
@@ -34,6 +38,9 @@ _PLAINLY: Final = tuple(
             "decaf",
         ),
         (_AT_HAND, "in stock"),
+        (r"\bopen\s+right\s+now\b", "open now"),
+        (_IT_IS_NOW, r"\g<between>"),
+        (r"\b(?:that\s+)?(?:i|you|we)\s+can\s+(?:do|take|attend|follow|study|join)\s+(?:from|at)\s+home\b", "online"),
         (rf"\b({'|'.join(dates.MONTHS)})\s+(events?|concerts?|courses?|classes|talks?|programmes?)\b", r"\2 in \1"),
         (rf"\bfor\s+({'|'.join(dates.MONTHS)})\b", r"in \1"),
         (r"\b(?:things?|items?|stuff)\s+(?:that\s+)?(?:you|they)\s+sell\b", "products"),

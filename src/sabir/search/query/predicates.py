@@ -74,6 +74,7 @@ _PLAIN: Final = tuple(
          r"|\b(?:you|they|we)\s+charge\b|\bcharges?\s+(?:anything|admission|entry|for)\b", "cost anything"),
         (r"\b(?:need|must|got)\s+(?:to\s+)?(?:buy\s+a\s+ticket|pay)\b", "have to pay"),
         (r"\bunavailable\b", "sold out"),
+        (r"\b(?:take|bring)\s+(?:\w+\s+){0,3}?home(?:\s+with\s+(?:me|us))?", "be borrowed"),
         (r"\b(?:available|sold|offered|made)\s+in\s+(?=[a-z]+\W*$)", "in "),
         (r"\b(?:drin|dabei|inbegriffen|enthalten)\b", "included"),
         (r"\blocated\b|\bsituated\b|\bbased\b", ""),

@@ -161,9 +161,15 @@ _ALIKE: Final = (
     "donut doughnut", "chili chile chilli", "gray grey", "theater theatre", "pub tavern bar",
     "veterinarian vet veterinary",
     "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
-    "concert gig music", "dog pet", "wifi wi-fi", "course class", "outdoor outdoors", "wool woollen woolen",
+    "concert gig music", "dog pet",
+    "dog puppy labrador retriever terrier spaniel poodle",
+    "wifi wi-fi", "course class", "outdoor outdoors", "wool woollen woolen",
     "part-time parttime",
 )  # fmt: skip
 ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
-    word: tuple(other for other in words.split() if other != word) for words in _ALIKE for word in words.split()
+    word: tuple(
+        dict.fromkeys(other for group in _ALIKE for other in group.split() if word in group.split() and other != word)
+    )
+    for words in _ALIKE
+    for word in words.split()
 }

@@ -1,0 +1,75 @@
+"""What the things here say about the words of a question: whether a word is a part, and which types a category has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sabir.search import Condition, Engine, Not, OfType, Parsed, SearchQuery
+from sabir.search.items.types import TYPE_WORDS
+from sabir.search.query.conditions import AnyOf, Has, Is
+from sabir.search.query.relaxing import inner
+from sabir.search.query.structured import PART_FIELDS
+from sabir.search.query.words import content_words, tokens
+
+_PAGE: Final = 50  # things by which the types of a category are judged
+_CATEGORIES: Final = ("category", "recipecategory", "genre")
+# Words that say no more than that things are wanted: "things to borrow that aren't tools".
+_THINGS: Final = frozenset(
+    "thing item stuff product article borrow buy rent hire get sell stock lend shop everything kind sort else".split()  # noqa: SIM905
+)
+
+
+async def part_apart(
+    engine: Engine, spoken: Parsed, head: Sequence[str], where: tuple[Condition, ...], condition: Condition
+) -> str:
+    """The preceding word that names an ingredient ("pumpkin soup"), if nothing of that category has it and other things
+    here do; empty otherwise. Those are closer to what is meant than another soup.
+    """
+    said = {word for words in spoken.said for word in tokens(words)}
+    there = tokens(spoken.text)
+    at = there.index(head[0]) if head[0] in there else 0
+    word = there[at - 1] if at else ""
+    if word in said or word in TYPE_WORDS or not content_words(word):
+        return ""
+    has = Has((word,))
+    stated = AnyOf(tuple(Is(field, (word,)) for field in PART_FIELDS))
+    if await engine.count((*where, condition, has)) or not await engine.count((*where, has, stated)):
+        return ""
+    return word
+
+
+async def types_of(engine: Engine, where: tuple[Condition, ...]) -> OfType:
+    """The types of the things that meet these conditions, judged by one page of them."""
+    hits = (await engine.search(SearchQuery("", where, 0, _PAGE))).hits
+    return OfType(tuple(dict.fromkeys(kind for hit in hits for kind in hit.item.types)))
+
+
+async def among_others(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
+    """ "Things that aren't tools": the things of the same types as tools, if that is a category here and nothing else
+    says which things are wanted. "Presents under $20": what is sold, if nothing here is called a present."""
+    if _GIFTS.issuperset(content_words(spoken.text)) and content_words(spoken.text) and spoken.conditions:
+        return await _sold(engine, spoken, own)
+    refused = [condition for condition in spoken.conditions if isinstance(condition, Not)]
+    words = content_words(spoken.text)
+    if len(refused) != 1 or len(spoken.conditions) != 1 or not _THINGS.issuperset(words) or not words:
+        return spoken
+    named = [one for one in inner(refused) if isinstance(one, Is) and one.field in _CATEGORIES]
+    for condition in named:
+        if await engine.count((*own, condition)):
+            types = await types_of(engine, (*own, condition))
+            return msgspec.structs.replace(spoken.narrowed(types, ""), text="")
+    return spoken
+
+
+_GIFTS: Final = frozenset({"gift", "present", "souvenir"})
+
+
+async def _sold(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
+    sold = (*own, *spoken.conditions, OfType(("Product",)))
+    named = AnyOf(tuple(Has((word,)) for word in sorted(_GIFTS)))
+    if await engine.count((*sold, named)) or not await engine.count(sold):
+        return spoken
+    return msgspec.structs.replace(spoken.narrowed(OfType(("Product",)), ""), text="")
