@@ -68,6 +68,48 @@ async def test_a_question_is_answered_and_a_task_cancelled(make: Make, gate: Gat
     gate.open()
 
 
+class LateResponses(Messenger):
+    """Gets the response to a post only after the answer to its message, as a fast agent on a busy machine causes it."""
+
+    conversation: AclConversation | None = None
+    posted: tuple[str, ...] = ()
+
+    async def post(self, envelope: Envelope) -> dict[str, Any]:
+        said = self.conversation.state if self.conversation is not None else ""
+        response = await super().post(envelope)
+        self.posted += (envelope.performative,)
+        async with asyncio.timeout(30):
+            while self.conversation is not None and "NOT_UNDERSTOOD" not in self.posted:
+                if self.conversation.state != said:
+                    break
+                await asyncio.sleep(0.01)
+        return response
+
+
+async def test_an_answer_may_come_before_the_response_to_the_act(served: Served, gate: Gate) -> None:  # ACL-24
+    gate.reset()
+    async with LateResponses(f"{served.url}/acl", f"eddy-{uuid4().hex[:8]}") as eddy:
+        slow = await eddy.request("slow", "work")
+        assert (await anext(slow)).performative == "TASK_ACCEPT"
+        eddy.conversation = slow
+        await slow.cancel("never mind")
+        assert (await slow.result(30)).performative == "INFORM_DONE"
+        assert "NOT_UNDERSTOOD" not in eddy.posted
+    gate.open()
+
+
+async def test_an_act_that_could_not_be_sent_does_not_count(make: Make, gate: Gate) -> None:  # ACL-24
+    gate.reset()
+    eddy = make("eddy")
+    slow = await eddy.request("slow", "work")
+    assert (await anext(slow)).performative == "TASK_ACCEPT"
+    with pytest.raises(PeerRefused):
+        await slow.say("CANCEL", {"reason_text": "x" * 2_000_000})
+    await slow.cancel("never mind")
+    assert (await slow.result(30)).performative == "INFORM_DONE"
+    gate.open()
+
+
 async def test_what_is_out_of_sequence_is_refused_before_it_is_sent(make: Make) -> None:  # ACL-24
     conversation = await make("eddy").request("jules", "hello")
     with pytest.raises(Conflict, match="INFORM_INPUT by the initiator is out of sequence"):

@@ -96,11 +96,20 @@ class AclConversation:
             success = status_of(payload.get("task_status")) == "success"
             ontology = result_ontology(self.opener.ontologies[0], success=success)
             envelope = msgspec.structs.replace(envelope, ontology=ontology)
-        follows = self.dialogue.after(act_of(envelope, self.dialogue), role, envelope.message_id)
-        await self._messenger.post(envelope)
-        self.dialogue = follows
-        self._said += 1
+        await self._send(envelope, self.dialogue.after(act_of(envelope, self.dialogue), role, envelope.message_id))
         return envelope
+
+    async def _send(self, envelope: Envelope, follows: Dialogue) -> None:
+        """Post the act. The state moves first: the answer may arrive before the response to the post."""
+        before = self.dialogue
+        self.dialogue = follows
+        try:
+            await self._messenger.post(envelope)
+        except BaseException:
+            if self.dialogue is follows:  # otherwise an answer shows that it was sent
+                self.dialogue = before
+            raise
+        self._said += 1
 
     def _next_id(self, act: str) -> str:
         """An id derived from what is answered: a handler that runs again after a crash repeats it, and a repeated
