@@ -73,9 +73,9 @@ async def quoted(
     hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
     best: tuple[int, Hit, str] | None = None
     for hit, sentence in _sentences(hits, kind):
-        told = tokens(sentence)
-        own = [word for word in words if _has(told, word)]
-        around = [*told, *tokens(hit.item.name)]
+        stated = tokens(sentence)
+        own = [word for word in words if _has(stated, word)]
+        around = [*stated, *tokens(hit.item.name)]
         is_about = all(_has(around, word) for word in (*words, *content_words(named)))
         if is_about and own and _in_time(sentence, timed) and (best is None or len(own) > best[0]):
             best = len(own), hit, sentence

@@ -21,7 +21,9 @@ _DEEP: Final = 6  # levels of a menu
 def named_offer(item: Item, said: str) -> tuple[str, float, str] | None:
     """The one offer that some words name best, its price, and the price for people; None if that is not one."""
     words = set(tokens(re.sub(r"\b(\d+)s\b", r"\1", said)))
-    rows = [(name, price, currency, len(words.intersection(told))) for name, told, price, currency in _priced(item)]
+    rows = [
+        (name, price, currency, len(words.intersection(telling))) for name, telling, price, currency in _priced(item)
+    ]
     best = max((fit for *_, fit in rows), default=0)
     fitting = {(name, price, currency) for name, price, currency, fit in rows if fit == best}
     if not best or len(fitting) != 1:
@@ -34,7 +36,7 @@ def offer_named_in(item: Item, words: Collection[str]) -> tuple[str, float, str]
     """The one offer of an item whose name some words have in full, in at least two words; a further word must be in
     the item's own name."""
     said = set(words)
-    rows = [(name, set(told) - _PER, price, currency) for name, told, price, currency in _priced(item)]
+    rows = [(name, set(telling) - _PER, price, currency) for name, telling, price, currency in _priced(item)]
     fitting = [row for row in rows if len(row[1]) > 1 and row[1] <= said]
     if len(fitting) != 1:
         return None
