@@ -20,6 +20,7 @@ _WAIT = f"""
 front=
 begin() {{  # starts a server in the background, instead of the one in the foreground, and waits until it listens
   [ -z "$front" ] || {{ kill $front; wait $front || true; front=; }}
+  : >server.log  # or the words of the server before it would be read
   "$@" >server.log 2>&1 &
   for _ in $(seq 600); do grep -q "{READY}" server.log && cat server.log && return; kill -0 $! || break; sleep 0.1; done
   cat server.log; exit 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,12 @@ async def test_large_jobs_are_committed_one_at_a_time_with_all_small_ones(writer
         commit(connection, group)
 
     writer._commit = noted  # type: ignore[method-assign]
+    all_there = threading.Event()
+    first = writer.submit(lambda _: all_there.wait(60))  # nothing else is committed before all of it is there
     large = [writer.submit((f"large {n}",), LARGE) for n in range(5)]
     small = [writer.submit((f"small {n}",)) for n in range(5)]
-    await asyncio.gather(*large, *small)
+    all_there.set()
+    await asyncio.gather(first, *large, *small)
     assert await writer.submit(count) == 10
     assert max(sum(name.startswith("large") for name in group) for group in sizes) == 1
     last_small = max(index for index, group in enumerate(sizes) if any(name.startswith("small") for name in group))
