@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,56 @@ async def test_a_request_after_the_server_has_closed_idle_connections_is_answere
             assert await relay.cut(), "no connection was kept"
             await ask()
             assert relay.accepted > before
+
+
+# -- a request that is cancelled while its pool closes connections -----------------------------------
+
+
+def open_sockets() -> set[str]:
+    folder = Path("/proc/self/fd")
+    links = []
+    for name in folder.iterdir():
+        with suppress(FileNotFoundError):  # that of the listing itself
+            links.append(str(name.readlink()))
+    return {link for link in links if link.startswith("socket:")}
+
+
+def httpx2_client() -> Any:
+    return http_client(PeerOptions())
+
+
+def httpx_client() -> Any:
+    httpx = pytest.importorskip("httpx")
+    transport = pytest.importorskip("sabir.protocols.a2a.peer.transport")
+    return httpx.AsyncClient(transport=transport.LimitedTransport(system_trust(), 8, 1_000_000), trust_env=False)
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "left"])
+@pytest.mark.parametrize("client_of", [httpx2_client, httpx_client])
+async def test_a_cancelled_request_leaves_no_socket_open(
+    client_of: Callable[[], Any], is_closed: bool, serve: Serve, home: Path
+) -> None:
+    """The pool forgot the connections that it was closing; uvloop could then not close its loop ("resource busy")."""
+    async with relaying() as relay:
+        relay.target = serve(Gateway(echo, home=home)).port
+        before = open_sockets()
+        for steps in range(12):  # passes of the loop before the cancellation
+            client = client_of()
+            await asyncio.gather(*(client.get(f"{relay.url}/health") for _ in range(4)))
+            await relay.cut()
+            asking = asyncio.create_task(client.get(f"{relay.url}/health"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            if is_closed:
+                await client.aclose()
+            else:
+                await client.__aexit__(None, None, None)
+            await relay.cut()
+        async with asyncio.timeout(10):
+            while open_sockets() - before:
+                await asyncio.sleep(0.01)
 
 
 # -- a request that a closed connection has swallowed ------------------------------------------------

@@ -99,10 +99,18 @@ async def test_large_jobs_are_committed_one_at_a_time_with_all_small_ones(writer
         commit(connection, group)
 
     writer._commit = noted  # type: ignore[method-assign]
-    all_there = threading.Event()
-    first = writer.submit(lambda _: all_there.wait(60))  # nothing else is committed before all of it is there
+    begun, all_there = threading.Event(), threading.Event()
+
+    def wait_for_all(connection: sqlite3.Connection) -> None:
+        begun.set()
+        all_there.wait(60)
+
+    first = writer.submit(wait_for_all)
+    await asyncio.to_thread(begun.wait, 60)  # nothing else is committed before all of it is there
     large = [writer.submit((f"large {n}",), LARGE) for n in range(5)]
     small = [writer.submit((f"small {n}",)) for n in range(5)]
+    while writer._gathering:  # small jobs are handed over by the loop
+        await asyncio.sleep(0)
     all_there.set()
     await asyncio.gather(first, *large, *small)
     assert await writer.submit(count) == 10

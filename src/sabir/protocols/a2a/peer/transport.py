@@ -19,7 +19,7 @@ from joserfc.jwk import KeySet, OctKey
 from joserfc.util import urlsafe_b64decode
 
 from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
-from sabir.guard.egress.keep_alive import IDLE_SECONDS, on_live_connection
+from sabir.guard.egress.keep_alive import IDLE_SECONDS, OpenSockets, on_live_connection
 from sabir.http.connect_errors import why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.wire_log import request_head, response_head
@@ -44,11 +44,20 @@ class LimitedTransport(httpx.AsyncHTTPTransport):
         super().__init__(verify=tls, limits=limits, trust_env=False)
         self._max_bytes = max_bytes
         self._on_wire = on_wire
+        self._sockets = OpenSockets()
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._sockets.aclose()
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self._on_wire is not None:
             self._on_wire("sent", request_head(request) + await request.aread())
-        response = await on_live_connection(super().handle_async_request, request, _LOST, httpx.ByteStream)
+        send = super().handle_async_request
+        response = await on_live_connection(send, request, _LOST, httpx.ByteStream, self._sockets)
         if self._on_wire is not None:
             self._on_wire("received", response_head(response))
         if response.headers.get("content-encoding", "identity").lower() != "identity":
