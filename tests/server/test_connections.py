@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from conftest import Serve
-from sabir import Gateway
+from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 
 BODY = b'{"format":"text","subformat":"english","content":"Upgrade: h2c"}'
@@ -98,3 +102,78 @@ def test_a_head_request_gets_no_body_and_an_old_client_a_closed_connection(serve
     assert told.startswith(b"HTTP/1.1 405 ") and told.endswith(b"\r\n\r\n")
     old = heard(port, kept_open("old").replace(b"HTTP/1.1", b"HTTP/1.0"))
     assert old.startswith(b"HTTP/1.1 200 ") and b"connection: close\r\n" in old and b" old" in old
+
+
+# What may follow a request on its connection and is rejected, or cannot be answered while that is running.
+FOLLOWED_BY = {
+    "not HTTP": [b"\x00\x01 what?\r\n\r\n"],
+    "a bad chunk": [b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"],
+    "a body that goes bad": [
+        b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"cdeXXXX\r\n",
+    ],
+    "an unknown version": [b"POST /nlip HTTP/7.7\r\nHost: 127.0.0.1\r\n\r\n"],
+    "a request and then a bad one": [
+        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    ],
+    "a WebSocket": [
+        b"GET /nlip/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ],
+}
+
+
+@agent
+async def slow(turn: Turn) -> str:
+    await asyncio.sleep(0.3)
+    return f"You said: {turn.text}"
+
+
+@pytest.mark.parametrize("what", FOLLOWED_BY)
+def test_what_follows_a_running_request_never_overtakes_its_answer(
+    what: str, serve: Serve, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Answers have no ids: the first answer on the wire is taken for that of the first request."""
+    port = serve(Gateway(slow, home=home)).port
+    first, *more = FOLLOWED_BY[what]
+    answer = heard(port, kept_open("first") + first, *more)
+    statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answer)
+    assert statuses[0] == b"200" and b"You said: first" in answer.split(b"HTTP/1.1 ")[1]
+    assert statuses[1:] == ([b"200"] if "then" in what else [])
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_an_old_client_that_sends_more_than_one_request_gets_one_answer(
+    serve: Serve, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = serve(Gateway(echo, home=home)).port
+    old = kept_open("old").replace(b"HTTP/1.1", b"HTTP/1.0")
+    answer = heard(port, old + kept_open("new") + b"\x00\x01")
+    assert answer.count(b"HTTP/1.1 200 ") == 1 and b" old" in answer
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_client_that_leaves_with_requests_in_the_pipeline_leaves_no_error(
+    serve: Serve, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[str] = []
+
+    @agent
+    async def long(turn: Turn) -> str:
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            ended.append(turn.text)
+            raise
+        return "too late"
+
+    server = serve(Gateway(long, home=home))
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(kept_open("first") + kept_open("second"))
+        time.sleep(0.5)
+    until = time.monotonic() + 10
+    while not ended and time.monotonic() < until:
+        time.sleep(0.05)
+    assert ended == ["first"]
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []

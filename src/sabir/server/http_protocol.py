@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
@@ -94,9 +94,8 @@ class Cycle(RequestResponseCycle):
 
     It does what uvicorn's own does at half the cost: a body that has arrived is handed over without waiting for an
     event, and the head of a response is written together with the first piece of its body, in one system call. ASGI
-    allows
-    this: a response does not start before its first body message. A head without a length, as for a stream, is written
-    in the next pass of the event loop, and so are the pieces of a stream.
+    allows this: a response does not start before its first body message. A head without a length, as for a stream, is
+    written in the next pass of the event loop, and so are the pieces of a stream.
     """
 
     # Values shared by most requests are class attributes; uvicorn sets them for each request.
@@ -300,6 +299,7 @@ class Http(HttpToolsProtocol):
     owes_body = False  # whether the rest of a body is still to come although its request is answered
     certified: Mapping[str, Any] = MappingProxyType({})  # extensions that describe the client's certificate
     _rejected: tuple[int, str] | None = None  # why the parser was stopped
+    _running: Cycle | None = None  # the request whose application was started last; later ones wait in ``pipeline``
 
     def data_received(self, data: bytes) -> None:
         self.received += 1
@@ -316,6 +316,7 @@ class Http(HttpToolsProtocol):
 
     def close(self) -> None:
         """Close; if the client is still sending, close only our side, or a reset could destroy the response."""
+        self.pipeline.clear()  # requests after the last response are not answered
         if not self.owes_body:
             self.transport.close()
         elif self.transport.can_write_eof() and not self.transport.is_closing():
@@ -337,7 +338,7 @@ class Http(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
                 if self._should_upgrade():
-                    self.handle_websocket_upgrade()
+                    self._upgrade()
                     return
                 again = self._without_upgrade() + data[offer.args[0] :]
                 self.parser.feed_data(again)
@@ -348,6 +349,13 @@ class Http(HttpToolsProtocol):
         else:
             if self.wire - self.content > MAX_FRAMING + 8 * self.content:
                 self._reject(*_BAD_FRAMING)
+
+    def _upgrade(self) -> None:
+        """Switch to WebSocket, unless an earlier request is still running: its response would follow the 101."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._reject(*_SECOND_OFFER)
+        else:
+            self.handle_websocket_upgrade()
 
     def _without_upgrade(self) -> bytes:
         """The parsed head without its upgrade offer, for a new parser.
@@ -374,19 +382,43 @@ class Http(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.owes_body = True  # further data is not read
+        earlier = self._earlier()
+        if earlier is not None:
+            earlier.keep_alive = False
+            return
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
-            if cycle.response_started or not cycle.more_body:
-                cycle.keep_alive = False
-                return
             cycle.disconnected = True
             cycle.set()
         self.transport.write(_rejection(status, reason))
         self.close()
 
+    def _earlier(self) -> Any:
+        """The last unanswered request before the rejected one, which is forgotten if it waits in the pipeline."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return None
+        if cycle.response_started or not cycle.more_body:
+            return cycle  # the rejected one is not there yet
+        if not self.pipeline:
+            return None  # it is the rejected one, and its application is running
+        self.pipeline.popleft()
+        self.cycle = self.pipeline[0][0] if self.pipeline else cast(Cycle, self._running)
+        return self.cycle
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in uvicorn, but the running request is told even if others wait behind it."""
+        self.pipeline.clear()
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.set()
+        super().connection_lost(exc)
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         mine: Any = cycle
         mine.task = task = self.loop.create_task(cycle.run_asgi(app))
+        self._running = mine
         self.tasks.add(task)
 
     # -- what the parser says -------------------------------------------------------------------

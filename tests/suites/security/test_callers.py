@@ -254,7 +254,8 @@ def test_a_bound_token_is_worth_nothing_without_its_key_and_a_proof_is_good_once
         assert [present(dpop, scheme) for dpop, scheme in stolen] == [401] * 5
 
 
-def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Served) -> None:
+@pytest.mark.parametrize("form", ["message", "batch"])
+def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Served, form: str) -> None:
     """The proof is that of the handshake: GET, its URL; good once, on this connection, and while the token lives."""
     access = signed(claims(cnf={"jkt": PROVER.thumbprint()}))
     url = f"{guarded.url}/nlip/ws/text"
@@ -264,28 +265,29 @@ def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Serve
         with connect(url.replace("http", "ws"), additional_headers=headers) as ws:
             said = []
             for _ in range(times):
-                ws.send(json.dumps(say("hi")))
-                said.append(json.loads(ws.recv(timeout=10))["content"])
+                ws.send(json.dumps(say("hi") if form == "message" else {"batch": [say("hi")]}))
+                answer = json.loads(ws.recv(timeout=10))
+                said.append((answer if form == "message" else answer["batch"][0])["content"])
                 time.sleep(max(0.0, until - time.time()))
             return said
 
     alice = "subject https://id.example#alice scope:ask"
-    good = proof(url, access, "ws-1", method="GET")
+    good = proof(url, access, f"ws-1-{form}", method="GET")
     assert answers(good, times=3) == [alice] * 3
-    assert answers(proof(url.replace("http", "ws"), access, "ws-2", method="GET")) == [alice]
+    assert answers(proof(url.replace("http", "ws"), access, f"ws-2-{form}", method="GET")) == [alice]
     thief = jwk.ECKey.generate_key("P-256")
     raised = (
         good,  # replayed
         None,
-        proof(url, access, "ws-3"),  # of a POST
-        proof(f"{guarded.url}/nlip/", access, "ws-4", method="GET"),
-        proof(url, access, "ws-5", thief, method="GET"),
+        proof(url, access, f"ws-3-{form}"),  # of a POST
+        proof(f"{guarded.url}/nlip/", access, f"ws-4-{form}", method="GET"),
+        proof(url, access, f"ws-5-{form}", thief, method="GET"),
     )
     for each in raised:
         assert "proof" in answers(each)[0]
     end = int(time.time()) + 4
     soon = signed(claims(cnf={"jkt": PROVER.thumbprint()}, exp=end))
-    first, last = answers(proof(url, soon, "ws-6", method="GET"), soon, times=2, until=end + 0.1)
+    first, last = answers(proof(url, soon, f"ws-6-{form}", method="GET"), soon, times=2, until=end + 0.1)
     assert first == alice and "has expired" in last
 
 

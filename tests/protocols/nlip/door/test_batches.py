@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from conftest import Serve
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
-from sabir import Gateway, Turn, agent
+from sabir import Gateway, Question, Turn, agent
 from sabir.errors import TurnFailed
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.wire.amqp import JSON, AmqpMessage
@@ -106,6 +106,51 @@ def test_a_batch_has_a_limit_and_is_not_empty(serve: Serve, home: Path) -> None:
     assert strict.status_code == 422
 
 
+@agent(name="curious")
+async def curious(turn: Turn) -> str:
+    if turn.text == "plain":
+        return "no question"
+    answer = await turn.ask(Question("Which colour?"))
+    return f"painted {answer.text}"
+
+
+ASKING = {"batch": [plain("paint"), plain("plain"), plain("paint")]}
+
+
+def answers_to(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """The messages that answer the questions of a batch."""
+    first, second, third = whole["batch"]
+    assert second["content"] == "no question"
+    assert first["content"] == third["content"] == "Which colour?"
+    tokens = [[part for part in each["submessages"] if part["format"] == "token"] for each in (first, third)]
+    return [{**plain(colour), "submessages": own} for colour, own in zip(("red", "blue"), tokens, strict=True)]
+
+
+def test_a_batch_over_http_whose_turns_ask_back_is_answered_by_the_questions(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(curious, home=home)).url + "/nlip"
+    answers = answers_to(httpx2.post(url, json=ASKING, timeout=15).json())
+    assert [httpx2.post(url, json=each, timeout=15).json()["content"] for each in answers] == [
+        "painted red",
+        "painted blue",
+    ]
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_batch_over_websocket_whose_turns_ask_back_is_answered_by_the_questions(
+    serve: Serve, home: Path, binary: bool
+) -> None:
+    write, read = (cbor2.dumps, cbor2.loads) if binary else (json.dumps, json.loads)
+    url = serve(Gateway(curious, home=home)).url.replace("http", "ws")
+    with connect(f"{url}/nlip/ws") as socket:
+        socket.send(write(ASKING))
+        red, blue = answers_to(read(socket.recv(timeout=10)))
+        socket.send(write(red))
+        assert read(socket.recv(timeout=10))["content"] == "painted red"
+    with connect(f"{url}/nlip/ws") as another:  # the answer may come over another connection
+        another.send(write(blue))
+        assert read(another.recv(timeout=10))["content"] == "painted blue"
+
+
 @pytest.mark.parametrize("binary", [True, False])
 def test_a_batch_over_websocket(serve: Serve, home: Path, binary: bool) -> None:
     url = serve(Gateway(counting, home=home)).url.replace("http", "ws")
@@ -115,7 +160,8 @@ def test_a_batch_over_websocket(serve: Serve, home: Path, binary: bool) -> None:
         check(cbor2.loads(frame) if binary else json.loads(frame))  # type: ignore[arg-type]
 
 
-async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str) -> None:  # noqa: F811
+@pytest.mark.parametrize("asking", [False, True])
+async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str, asking: bool) -> None:  # noqa: F811
     address, back = f"{prefix}-batch", f"{prefix}-batch-back"
     found: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -123,14 +169,26 @@ async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str) -> None: 
         found.put_nowait(json.loads(incoming.letter.body))
         incoming.settle("accepted")
 
-    async with amqp_gateway(home, broker, address, counting):
+    async def said(value: Any, message_id: str) -> Any:
+        letter = AmqpMessage(
+            json.dumps(value).encode(), to=address, reply_to=back, content_type=JSON, message_id=message_id
+        )
+        await connection.send(letter)
+        async with asyncio.timeout(10):
+            return await found.get()
+
+    async with amqp_gateway(home, broker, address, curious if asking else counting):
         connection = AmqpConnection(broker, container="t-batch")
         await connection.open()
         try:
             await connection.receive(back, take, credit=10, max_bytes=100_000)
-            body = json.dumps({"batch": MIXED}).encode()
-            await connection.send(AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id="b"))
-            async with asyncio.timeout(10):
-                check(await found.get())
+            if not asking:
+                check(await said({"batch": MIXED}, "b"))
+                return
+            answers = answers_to(await said(ASKING, "b"))
+            assert [(await said(each, f"a{n}"))["content"] for n, each in enumerate(answers)] == [
+                "painted red",
+                "painted blue",
+            ]
         finally:
             await connection.close()

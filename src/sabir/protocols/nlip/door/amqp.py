@@ -322,10 +322,12 @@ class LetterTurn:
                 await self._answer(message)
 
     async def answer_batch(self, batch: Batch, make: MakeRequest) -> None:
-        body = await batch.answered(make)
-        kind = amqp.kind_of(self._letter)
-        for answer in amqp.answers(self._letter, Message.text("")):
-            await self._send(msgspec.structs.replace(answer, body=body, content_type=kind), control=False)
+        async def put(body: bytes) -> None:
+            kind = amqp.kind_of(self._letter)
+            for answer in amqp.answers(self._letter, Message.text("")):
+                await self._send(msgspec.structs.replace(answer, body=body, content_type=kind), control=False)
+
+        await batch.answer(make, put)
 
     async def _answer(self, reply: Message) -> None:
         for answer in amqp.answers(self._letter, reply, self.asked, self._written):

@@ -4,18 +4,19 @@ ECMA-430 does not allow a bare JSON array (CORE-5.0.1), so the messages are in a
 
 They run concurrently, as if each had been sent alone: each is admitted, charged and recorded, those of one conversation
 one after another. The store writes turns that end together in one commit; a finished turn does not wait for a slow one,
-and a failed one does not undo the others (G-17).
+and a failed one does not undo the others (G-17). A turn that asks back is answered by its question, and goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import cbor2
 import msgspec
 
+from sabir.aio import cancel_and_wait
 from sabir.errors import BadInput, BadMessage, SabirError, TooLarge
 from sabir.events import Event, Question, Reply
 from sabir.exchange.request import EventSink, TurnRequest
@@ -30,7 +31,9 @@ from .envelope import EnvelopeTurn
 BATCH: Final = "batch"
 MESSAGES: Final = 64  # in one request
 
-MakeRequest = Callable[[Message, int], TurnRequest]  # from a message and its index
+MakeRequest = Callable[[Message, int], TurnRequest]  # from a message and its index; may raise a SabirError
+Put = Callable[[bytes], Awaitable[None]]
+Answer = asyncio.Future[dict[str, Any]]
 
 
 class Batch:
@@ -41,6 +44,12 @@ class Batch:
         self._values = values
         self._agent = agent
         self._binary = binary
+        self._lines: list[EventSink] = []
+
+    @property
+    def asks(self) -> bool:
+        """Whether one of its turns has asked back, and waits for the answer."""
+        return any(line.waiting is not None and not line.waiting.answer.done() for line in self._lines)
 
     @classmethod
     def read(
@@ -65,25 +74,49 @@ class Batch:
             raise TooLarge(PROTOCOL, f"$.{BATCH}", f"at most {MESSAGES} messages")
         return cls(services, value, agent, binary=binary)
 
-    async def answered(self, make: MakeRequest) -> bytes:
-        """The answers, as the body of a response."""
-        jobs = (self._answer(value, number, make) for number, value in enumerate(self._values))
-        answers = await asyncio.gather(*jobs)
-        whole = {BATCH: answers}
-        return cbor2.dumps(whole, canonical=True) if self._binary else msgspec.json.encode(whole)
+    async def answer(self, make: MakeRequest, put: Put) -> None:
+        """Send the answers, as the body of a response, once each message has one; then wait for turns that go on."""
+        answers: list[Answer] = [asyncio.get_running_loop().create_future() for _ in self._values]
+        turns = [self._start(value, number, make, answers[number]) for number, value in enumerate(self._values)]
+        try:
+            whole = {BATCH: await asyncio.gather(*answers)}
+            await put(cbor2.dumps(whole, canonical=True) if self._binary else msgspec.json.encode(whole))
+            await asyncio.gather(*turns)
+        finally:
+            await cancel_and_wait(turns)
 
-    async def _answer(self, value: Any, number: int, make: MakeRequest) -> dict[str, Any]:
-        found: list[Message] = []
+    def _start(self, value: Any, number: int, make: MakeRequest, answer: Answer) -> asyncio.Task[None]:
+        def over(turn: asyncio.Task[None]) -> None:
+            if answer.done():
+                return
+            exc = None if turn.cancelled() else turn.exception()
+            answer.cancel() if exc is None else answer.set_exception(exc)
+
+        turn = asyncio.create_task(self._run(value, number, make, answer))
+        turn.add_done_callback(over)
+        return turn
+
+    async def _run(self, value: Any, number: int, make: MakeRequest, answer: Answer) -> None:
+        asked: Message | None = None
+        envelope: EnvelopeTurn | None = None
 
         async def take(event: Event) -> None:
             if isinstance(event, Reply):
-                found.append(event.message)
+                settle(event.message)
             elif isinstance(event, Question):
-                found.append(nlip.question_message(event).with_parts(line.tokens))
+                settle(nlip.question_message(event).with_parts(line.tokens))
+
+        def settle(reply: Message) -> None:
+            if answer.done():
+                return
+            if envelope is None:
+                answer.set_result(plain(reply, asked))
+            else:
+                is_silent = envelope.is_notification
+                answer.set_result(envelope.value(Message.text("").with_parts(reply.tokens) if is_silent else reply))
 
         line = EventSink(take)
-        asked: Message | None = None
-        envelope: EnvelopeTurn | None = None
+        self._lines.append(line)
         try:
             asked, envelope = self._message_of(value)
             if envelope is not None:
@@ -93,11 +126,8 @@ class Batch:
             await self._services.exchange.ask(envelope.adjust(ask) if envelope is not None else ask, line)
         except SabirError as exc:
             tokens = line.tokens or (asked.tokens if asked is not None else ())
-            found.append(nlip.coded_error(exc, asked, tokens))
-        reply = found[-1] if found else Message.text("")
-        if envelope is None:
-            return plain(reply, asked)
-        return envelope.value(Message.text("").with_parts(reply.tokens) if envelope.is_notification else reply)
+            settle(nlip.coded_error(exc, asked, tokens))
+        settle(Message.text(""))
 
     def _message_of(self, value: Any) -> tuple[Message, EnvelopeTurn | None]:
         try:

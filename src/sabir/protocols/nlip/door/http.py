@@ -226,7 +226,7 @@ class NlipHttp(Door):
             return TurnRequest(message, DOOR, whole.agent, whole.credentials, key, None, whole.trace, whole.hops)
 
         answer.watch(asyncio.current_task())
-        await answer.body(200, await batch.answered(request))
+        await batch.answer(request, lambda body: answer.body(200, body))
 
     # -- streaming --------------------------------------------------------------------------------
 

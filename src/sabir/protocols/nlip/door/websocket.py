@@ -109,7 +109,7 @@ class Connection:
         self._refused: SabirError | None = None  # why its proof was rejected
         self._protocol = next((p for p in scope.get("subprotocols", ()) if p.lower().startswith("nlip")), None)
         self._turns: set[asyncio.Task[None]] = set()
-        self._lines: dict[asyncio.Task[Any] | None, EventSink] = {}
+        self._lines: dict[asyncio.Task[Any] | None, EventSink | Batch] = {}
         self._last: dict[str, asyncio.Event] = {}
         self._free = asyncio.Semaphore(MAX_UNDER_WAY)
         self._failures = 0
@@ -188,14 +188,23 @@ class Connection:
         before, passed = self._last.get(key), asyncio.Event()
         self._last[key] = passed
         if isinstance(form, Batch):
-            turn = asyncio.create_task(self._answer_batch(form, binary))
+            turn = asyncio.create_task(self._answer_batch(form, binary, passed))
+            self._lines[turn] = form
         else:
             turn = asyncio.create_task(self._turn(message, _Frames(self, binary, message, form), before, passed))
         self._turns.add(turn)
         turn.add_done_callback(lambda done: self._done(done, key, passed))
 
-    async def _answer_batch(self, batch: Batch, binary: bool) -> None:
-        await self.put(await batch.answered(lambda message, _: self._ask(message)), binary)
+    async def _answer_batch(self, batch: Batch, binary: bool, passed: asyncio.Event) -> None:
+        def request(message: Message, _: int) -> TurnRequest:
+            self._check_proof()
+            return self._ask(message)
+
+        async def put(body: bytes) -> None:
+            passed.set()  # a turn that asked back goes on; later messages do not wait for it
+            await self.put(body, binary)
+
+        await batch.answer(request, put)
 
     async def _read(self, body: bytes, binary: bool) -> tuple[Message, EnvelopeTurn | Batch | None]:
         """The message in a frame, with its envelope; or the batch that the frame is."""
@@ -221,6 +230,8 @@ class Connection:
     def _asks(self, turn: asyncio.Task[None]) -> bool:
         """Whether it has asked back, so that the answer may arrive on another connection."""
         line = self._lines.get(turn)
+        if isinstance(line, Batch):
+            return line.asks
         return line is not None and line.waiting is not None and not line.waiting.answer.done()
 
     def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event) -> None:
