@@ -48,11 +48,15 @@ RULES = (
         "wrong method", "a method that the path does not support; the answer has `Allow`", "405", {"upload": NOT_READ}
     ),
     Rule("long key", "an `Idempotency-Key` of 257 characters", "422", _KEYS | {"nlweb": "400"}),
-    Rule("key of another message", "the same `Idempotency-Key` with another body", "409", _KEYS),
+    Rule("reused key", "the same `Idempotency-Key` with another body", "409", _KEYS),
     Rule("cross-site", "a request from a page of another site (`Sec-Fetch-Site`)", "403"),
     Rule("no stream", "`Accept: application/json, text/event-stream;q=0` is answered in JSON", "JSON", _RAW),
     Rule("safe headers", "`X-Content-Type-Options: nosniff` and `Cache-Control: no-store`", "yes"),
-    Rule("proxy port", "behind a proxy, a port or junk in `X-Forwarded-For` does not make a new address", "429"),
+    Rule(
+        "proxy port",
+        "behind a proxy, a client cannot get a new rate limit by another port or junk in `X-Forwarded-For`",
+        "429",
+    ),
 )
 
 
@@ -146,6 +150,7 @@ The cost of a message is the number of its JSON or CBOR values, plus one for eve
 four times, because the SDK converts it to protobuf and back.
 
 - Messages that cost more than 500 are handled one at a time, each followed by a pause twice as long as it took.
-- The first 1,000 of the cost is one request against the caller's rate limit. Each further 1,000 counts as one more, and
-  as two more for each content filter. A caller may exceed its rate by one burst, and then has to wait.
+- A message that costs more than 1,000 counts as several requests against the caller's rate limit: one more for every
+  full 1,000, and another two for each content filter. At a cost of 3,500 that is 4 requests without filters, and 10
+  with one filter. A caller may exceed its rate by one burst, and then has to wait.
 """

@@ -110,16 +110,16 @@ def test_a_reason_that_is_not_text_can_be_reported() -> None:
 
 
 async def test_a_filter_does_not_take_the_blame() -> None:
-    async def wrong() -> AsyncIterator[Event]:
+    async def invalid_events() -> AsyncIterator[Event]:
         yield Progress(0.5, 5)
 
     with pytest.raises(WrongEvent, match=r"Progress\.note"):
-        await anext(Filters([Secrets()]).passing(wrong(), ANONYMOUS))
+        await anext(Filters([Secrets()]).passing(invalid_events(), ANONYMOUS))
 
 
 def _signature(name: str) -> str:
-    told = str(inspect.signature(getattr(sabir, name), eval_str=True))
-    return name + re.sub(r"sabir\.\w+\.|typing\.| -> None$", "", told).replace("<factory>", "{}")
+    text = str(inspect.signature(getattr(sabir, name), eval_str=True))
+    return name + re.sub(r"sabir\.\w+\.|typing\.| -> None$", "", text).replace("<factory>", "{}")
 
 
 def test_the_reference_gives_the_signatures_as_they_are() -> None:
@@ -130,6 +130,7 @@ def test_the_reference_gives_the_signatures_as_they_are() -> None:
 
 
 def test_the_reference_gives_the_codes_of_a_fault_and_what_nlip_makes_of_them() -> None:
-    [row] = [line for line in REFERENCE.read_text(encoding="utf-8").splitlines() if line.startswith('| `Fault("only')]
-    assert re.findall(r"`(\w+)`", row.partition("`code` is")[2]) == list(FAULTS)
-    assert re.findall(r"\d+", row) == [str(CODES[type(Fault("x", code).error())]) for code in FAULTS]
+    _, _, below = REFERENCE.read_text(encoding="utf-8").partition("the `code` of a `Fault` in its own way")
+    table = below.partition("\nTo ask a question")[0]
+    written = dict(re.findall(r"\| `(\w+)`[^|]*\| (\d+)", table))
+    assert written == {code: str(CODES[type(Fault("x", code).error())]) for code in FAULTS}

@@ -55,7 +55,7 @@ def test_the_faults_are_over_every_binding_and_enough() -> None:
 )
 async def test_plain_http_over_the_network_is_a_failure(url: str, verdict: str) -> None:
     """CORE-7.1 looks at the address only; nothing is sent."""
-    [check] = [each for each in nlip_http.SUITE.checks if each.id == "CORE-7.1"]
+    [check] = [item for item in nlip_http.SUITE.checks if item.id == "CORE-7.1"]
     async with Options().client() as client:
 
         async def connect(wire: Wire) -> HttpTarget:
@@ -66,8 +66,8 @@ async def test_plain_http_over_the_network_is_a_failure(url: str, verdict: str) 
 
 
 def test_every_sentence_of_a_check_is_its_own() -> None:
-    for each in SUITES_OF_NLIP.values():
-        checks: list[Check[object]] = list(each.checks)  # type: ignore[arg-type]
+    for item in SUITES_OF_NLIP.values():
+        checks: list[Check[object]] = list(item.checks)  # type: ignore[arg-type]
         titles = [check.title for check in checks]
         assert len(set(titles)) == len(titles)
 

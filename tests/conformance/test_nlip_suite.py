@@ -110,8 +110,8 @@ async def test_its_own_echo_breaks_on_a_token_as_first_submessage(reference_echo
     assert faults(report) - BY_ITS_VERSIONS == OF_THE_SERVER | {
         "CORE-6.2-alone",
         "CORE-5.1.2-sent",  # a format outside Table 1 is echoed
-        "CORE-5.3-prog-told",  # code comes back as code, without words
-        "CORE-5.3-generic-told",
+        "CORE-5.3-prog-words",  # code comes back as code, without words
+        "CORE-5.3-generic-words",
     }
     [alone] = [o for o in report.outcomes if (o.binding, o.id) == ("http", "CORE-6.2-alone")]
     assert "HTTP 400" in alone.reason
@@ -136,11 +136,11 @@ def test_credentials_that_are_not_known_end_it_at_once(
     began = time.monotonic()
     known = Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
     assert main(["check", serve(known).url, *binding]) == REFUSED
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert time.monotonic() - began < 5
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert "the server does not accept these credentials" in told.err
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert "the server does not accept these credentials" in printed.err
 
 
 async def test_a_server_that_is_closed_to_known_callers_too_is_still_checked(serve: Serve, home: Path) -> None:

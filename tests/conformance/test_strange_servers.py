@@ -154,8 +154,8 @@ async def test_a_server_that_asks_to_slow_down_is_given_time(serve: Serve, home:
     quotas = Quotas(rate_per_caller=30.0, rate_per_address=30.0, burst=20.0)
     served = serve(Gateway(echo, home=home, guard=GuardSettings(quotas=quotas)))
     report = await check_nlip(served.url, Options(only=("http",), level="must"))
-    told = [each for outcome in report.outcomes for each in outcome.evidence if "HTTP 429" in each.received]
-    assert told
+    found = [item for outcome in report.outcomes for item in outcome.evidence if "HTTP 429" in item.received]
+    assert found
     assert {o.id for o in report.outcomes if o.verdict in ("failed", "declined")} == set()
 
 

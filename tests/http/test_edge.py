@@ -195,7 +195,7 @@ def _(client: Client) -> Outcome:
     return str(answer.status_code)
 
 
-@tries("key of another message")
+@tries("reused key")
 def _(client: Client) -> Outcome:
     key = _key(client.served)
     proven = {"authorization": f"Bearer {key}", "idempotency_key": "k" * 256}

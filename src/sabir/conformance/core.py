@@ -113,7 +113,7 @@ async def _english(target: CoreTarget) -> None:
     demand(any(item.format == "text" for item in answer.parts), "no part of the answer is text")
 
 
-@check("CORE-5.3-english-told", "ECMA-430 5.3", "should", "a text in English is answered in English")
+@check("CORE-5.3-english-words", "ECMA-430 5.3", "should", "a text in English is answered in English")
 async def _in_english(target: CoreTarget) -> None:
     languages = [item.subformat.strip().lower() for item in (await ask(target, HELLO)).parts if item.format == "text"]
     if not any(languages):
@@ -240,8 +240,8 @@ def _add_format_checks() -> None:
 _add_format_checks()
 
 UNSUPPORTED: Final = {
-    "CORE-5.3-prog-told": ("code in an unknown language", part("structured", "cobol", "STOP RUN.")),
-    "CORE-5.3-generic-told": ("an unknown extension", part("generic", "com.example.unknown", "?")),
+    "CORE-5.3-prog-words": ("code in an unknown language", part("structured", "cobol", "STOP RUN.")),
+    "CORE-5.3-generic-words": ("an unknown extension", part("generic", "com.example.unknown", "?")),
 }
 
 

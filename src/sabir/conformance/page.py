@@ -39,7 +39,7 @@ First, `sabir check` sends a plain hello. If the agent behind the server fails t
 the error, because every check would fail for the same reason. With `--json`, the reason is in `stopped`.
 
 Answers are read leniently, so that one fault fails only one check. Checks whose id ends in `-sent` judge the form of
-the answers, and those that end in `-told` judge their words. Checks whose id ends in `-not` send something that a
+the answers, and those that end in `-words` judge what they say. Checks whose id ends in `-not` send something that a
 server should reject.
 
 The suite itself is tested with a correct server and about 260 copies of it with one fault each

@@ -141,15 +141,15 @@ def encode(reply: Reply) -> bytes:
 def preferences(request: Request) -> dict[str, str]:
     """``Prefer: respond-async, wait=0`` as a table."""
     found = {}
-    for each in request.headers.get("prefer", "").split(","):
-        name, _, value = each.partition(";")[0].strip().partition("=")
+    for item in request.headers.get("prefer", "").split(","):
+        name, _, value = item.partition(";")[0].strip().partition("=")
         found[name.strip().lower()] = value.strip().lower()
     return found
 
 
 def accepts_events(request: Request) -> bool:
-    for each in request.headers.get("accept", "").split(","):
-        name, *parameters = [piece.strip().lower() for piece in each.split(";")]
+    for item in request.headers.get("accept", "").split(","):
+        name, *parameters = [piece.strip().lower() for piece in item.split(";")]
         if name == "text/event-stream":
             return "q=0" not in parameters
     return False

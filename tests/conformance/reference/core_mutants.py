@@ -162,8 +162,8 @@ http(
     "answers without format",
     "CORE-5.1.2-sent",
     "CORE-5.3-english",
-    "CORE-5.3-prog-told",
-    "CORE-5.3-generic-told",
+    "CORE-5.3-prog-words",
+    "CORE-5.3-generic-words",
     "SEC-P1.3",
     reply=lambda _, reply: without(reply, "format"),
 )
@@ -224,14 +224,14 @@ http(
 http(
     "answers in JSON only, never in words",
     "CORE-5.3-english",
-    "CORE-5.3-prog-told",
-    "CORE-5.3-generic-told",
+    "CORE-5.3-prog-words",
+    "CORE-5.3-generic-words",
     "SEC-P1.3",
     reply=lambda _, reply: {**reply, "format": "structured", "subformat": "json"},
 )
 http(
     "answers code that it does not know without words",
-    "CORE-5.3-prog-told",
+    "CORE-5.3-prog-words",
     reply=lambda message, reply: (
         {**reply, "format": "structured", "subformat": "json"}
         if message.parts[0].get("subformat") == "cobol"
@@ -315,7 +315,7 @@ http(
 http(
     "looks for tokens in the first three submessages",
     "CORE-6.2-last",
-    **losing(lambda message, part: any(part is each for each in message.parts[4:]) and part["content"] == "check-last"),
+    **losing(lambda message, part: any(part is item for item in message.parts[4:]) and part["content"] == "check-last"),
 )
 http(
     "loses a token that is the first submessage",
@@ -444,7 +444,7 @@ http(
 )
 http(
     "answers an unknown extension without words",
-    "CORE-5.3-generic-told",
+    "CORE-5.3-generic-words",
     reply=lambda message, reply: (
         {**reply, "format": "structured", "subformat": "json"} if message.parts[0]["format"] == "generic" else reply
     ),
@@ -483,8 +483,8 @@ def remembering() -> dict[str, Any]:
     before: list[Any] = []
 
     def change(message: Message, reply: Reply) -> None:
-        leaked = [each for each in before if each not in reply["submessages"]]
-        before[:] = [each for each in message.tokens if each["subformat"] == "conversation_check"]
+        leaked = [item for item in before if item not in reply["submessages"]]
+        before[:] = [token for token in message.tokens if token["subformat"] == "conversation_check"]
         reply["submessages"] = [*reply["submessages"], *leaked]
 
     return replying(change)
@@ -511,7 +511,7 @@ everywhere(
 )
 everywhere(
     "answers English in French",
-    "CORE-5.3-english-told",
+    "CORE-5.3-english-words",
     reply=lambda _, reply: {**reply, "subformat": "french"},
 )
 in_both("does not take JSON arrays", "CORE-5.3-structured", **content_is(list, format="structured"))

@@ -97,24 +97,24 @@ def losing(when: Callable[[Message, dict[str, Any]], bool]) -> dict[str, Any]:
 def changing_tokens(change: Callable[[Any], Any]) -> dict[str, Any]:
     """It changes the content of the tokens that it sends back."""
 
-    def each(_: Message, reply: Reply) -> None:
+    def change_tokens(_: Message, reply: Reply) -> None:
         reply["submessages"] = [
             {**part, "content": change(part["content"])} if part.get("format") == "token" else part
             for part in reply["submessages"]
         ]
 
-    return replying(each)
+    return replying(change_tokens)
 
 
 def parts(value: dict[str, Any]) -> list[dict[str, Any]]:
     """The submessages of a value, the first included, as they came."""
     later = value.get("submessages")
-    return [value, *(each for each in (later if isinstance(later, list) else []) if isinstance(each, dict))]
+    return [value, *(item for item in (later if isinstance(later, list) else []) if isinstance(item, dict))]
 
 
 def having(**fields: Any) -> Callable[[dict[str, Any]], bool]:
     """A message of which some submessage has these values."""
-    return lambda value: any(all(part.get(name) == each for name, each in fields.items()) for part in parts(value))
+    return lambda value: any(all(part.get(name) == field for name, field in fields.items()) for part in parts(value))
 
 
 def without(reply: Reply, name: str) -> Reply:

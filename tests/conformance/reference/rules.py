@@ -136,9 +136,9 @@ def read(value: Any, ignore: Collection[str] = (), *, strict: bool = False) -> M
             raise Rejected(422, "submessages is an array")
         later = []
     parts = [_part(raw, ignore, "first ", strict)]
-    for each in later:
-        if isinstance(each, dict):
-            parts.append(_part(folded(each), ignore, "later ", strict))
+    for item in later:
+        if isinstance(item, dict):
+            parts.append(_part(folded(item), ignore, "later ", strict))
         elif "submessage" not in ignore:
             raise Rejected(422, "a submessage is an object")
     if sum(part["format"] == "token" for part in parts) > MOST_TOKENS and "many" not in ignore:
@@ -147,7 +147,7 @@ def read(value: Any, ignore: Collection[str] = (), *, strict: bool = False) -> M
 
 
 def folded(value: dict[Any, Any]) -> dict[str, Any]:
-    return {str(name).lower(): each for name, each in value.items()}
+    return {str(name).lower(): item for name, item in value.items()}
 
 
 def _part(fields: dict[str, Any], ignore: Collection[str], place: str, strict: bool) -> Part:
