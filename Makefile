@@ -10,7 +10,7 @@ test: ## install everything, start what the tests talk to, check, and test
 	@./scripts/install test
 	@./scripts/services
 	@./scripts/peers & ./scripts/test --collect-only --quiet >/dev/null 2>&1 & \
-	  ./scripts/check && ./scripts/test; told=$$?; wait; exit $$told # pytest compiles the tests during the checks
+	  ./scripts/check && ./scripts/test; status=$$?; wait; exit $$status # pytest compiles the tests during the checks
 
 quick: ## the tests that need no services, in well under a minute
 	@./scripts/install test

@@ -31,7 +31,7 @@ from load import Result, drive
 from nlip_echo import WORDS, cpu_of, free_port
 
 AIM = 1.3
-MOST = 8_000  # calls a second: so many are made ahead
+CALLS_PER_SECOND = 8_000  # calls a second: so many are made ahead
 
 BARE = """
 import logging, sys, uvicorn
@@ -110,7 +110,7 @@ def server(script: str, *arguments: str):  # type: ignore[no-untyped-def]
 
 
 def measure(port: int, pid: int, connections: int, seconds: float) -> tuple[Result, float]:
-    fresh = [request(number) for number in range(int(MOST * seconds))]
+    fresh = [request(number) for number in range(int(CALLS_PER_SECOND * seconds))]
     before = cpu_of(pid)
     result = uvloop.run(drive("127.0.0.1", port, fresh, connections, seconds))
     return result, (cpu_of(pid) - before) / max(1, result.requests)
@@ -144,14 +144,14 @@ def show(count: int, running: dict[str, tuple[int, int]], rounds: int, seconds: 
     for _ in range(rounds):
         for name, (port, pid) in running.items():
             got[name].append(measure(port, pid, count, seconds))
-    cpus = {name: statistics.median(cpu for _, cpu in each) for name, each in got.items()}
+    cpus = {name: statistics.median(cpu for _, cpu in item) for name, item in got.items()}
     print(f"{count} connections{'':10} {'calls/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu µs/call':>12} {'× cpu':>18}")
-    for name, each in got.items():
+    for name, entry in got.items():
         rate, p50, p99 = (
-            statistics.median(getattr(result, what) for result, _ in each) for what in ("rate", "p50", "p99")
+            statistics.median(getattr(result, what) for result, _ in entry) for what in ("rate", "p50", "p99")
         )
         ratios = "  ".join(f"{cpus[name] / cpus[base]:.2f}" for base in cpus if base != name and base != "sabir")
-        raised = sum(result.wrong for result, _ in each)
+        raised = sum(result.failures for result, _ in entry)
         print(
             f"  {name:22} {rate:>8.0f} {p50 * 1e3:>8.2f} {p99 * 1e3:>8.2f} {cpus[name] * 1e6:>12.0f} {ratios:>18}"
             + (f"  {raised} wrong" if raised else ""),

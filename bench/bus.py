@@ -86,7 +86,7 @@ class Counting:
         if len(self.ids) == self.expected:
             self.done.set()
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         await self.done.wait()
         say(received=len(self.ids), at=time.time())
 
@@ -140,11 +140,11 @@ async def work(role: str, address: str) -> None:
                 counting.expect(int(count))
                 say(expecting=int(count))
                 if role == "receiver":
-                    await counting.tell()
+                    await counting.report()
             case ["send", count]:
                 say(**await send_all(bus, int(count)))
                 if role == "inside":
-                    await counting.tell()
+                    await counting.report()
             case ["ask", askers, count]:
                 say(**await ask_all(bus, int(askers), int(count)))
     await bus.close()

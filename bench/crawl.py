@@ -30,9 +30,9 @@ def serve(pages: int, reports: Connection) -> None:
             number = int(self.path[2:]) if self.path.startswith("/p") else 0
             there = self.path == "/" or (self.path.startswith("/p") and number < pages)
             links = "".join(
-                f'<a href="/p{each}">{each}</a>'
-                for each in range(number * FAN + 1, number * FAN + FAN + 1)
-                if each < pages
+                f'<a href="/p{item}">{item}</a>'
+                for item in range(number * FAN + 1, number * FAN + FAN + 1)
+                if item < pages
             )
             text = f"<title>Page {number}</title><main><p>{f'Words of page {number}. ' * 60}</p>{links}</main>"
             body = f"<!doctype html><html>{text}</html>".encode() if there else b""

@@ -103,11 +103,11 @@ async def run(count: int) -> bool:
         finally:
             gateway.kill()
             await gateway.wait()
-    each = (after - before) / count
+    item = (after - before) / count
     print(f"{count:,} conversations in {took:.0f} s ({count / took:,.0f} a second), {len(tokens)} of them gone on with")
-    print(f"resident memory: {before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB after: {each:,.0f} bytes each")
-    print(f"at most {TO_REACH} bytes each: {'reached' if each <= TO_REACH else 'NOT reached'}")
-    return each <= TO_REACH
+    print(f"resident memory: {before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB after: {item:,.0f} bytes each")
+    print(f"at most {TO_REACH} bytes each: {'reached' if item <= TO_REACH else 'NOT reached'}")
+    return item <= TO_REACH
 
 
 def main() -> int:

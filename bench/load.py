@@ -19,7 +19,7 @@ class Result:
     seconds: float
     p50: float
     p99: float
-    wrong: int
+    failures: int
 
     @property
     def rate(self) -> float:
@@ -31,7 +31,7 @@ class _Client(asyncio.Protocol):
 
     def __init__(self, requests: Iterator[bytes], end: float, times: list[float]) -> None:
         self.requests, self.end, self.times = requests, end, times
-        self.wrong = 0
+        self.failures = 0
         self.done = asyncio.get_running_loop().create_future()
         self._buffer = b""
         self._need = -1
@@ -67,16 +67,16 @@ class _Client(asyncio.Protocol):
             if self._buffer.startswith(b"HTTP/1.1 200"):
                 self._usual = (self._buffer[: head + 4], self._need)
             else:
-                self.wrong += 1
+                self.failures += 1
         if len(self._buffer) >= self._need:
             self.times.append(time.perf_counter() - self._at)
             self._buffer = self._buffer[self._need :]
             self._need = -1
             self._send()
 
-    def connection_lost(self, wrong: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
-            self.wrong += 1
+            self.failures += 1
             self.done.set_result(None)
 
 
@@ -100,7 +100,7 @@ async def drive(host: str, port: int, requests: bytes | Sequence[bytes], connect
         took,
         statistics.median(ordered),
         ordered[int(len(ordered) * 0.99)],
-        sum(client.wrong for client in clients),
+        sum(client.failures for client in clients),
     )
 
 

@@ -150,7 +150,7 @@ class Caller(asyncio.Protocol):
 
     def __init__(self, calls: Iterator[Call], end: float, times: list[float]) -> None:
         self.calls, self.end, self.times = calls, end, times
-        self.wrong = 0
+        self.failures = 0
         self.done = asyncio.get_running_loop().create_future()
         self._buffer = b""
 
@@ -183,14 +183,14 @@ class Caller(asyncio.Protocol):
             whole = len(self._buffer) >= at + 4 + int(top.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
         if whole:
             if not top.startswith(b"http/1.1 200") or self._expected not in self._buffer:
-                self.wrong += 1
+                self.failures += 1
             self._buffer = b""
             self.times.append(time.perf_counter() - self._at)
             self._send()
 
-    def connection_lost(self, wrong: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
-            self.wrong += 1
+            self.failures += 1
             self._finish()
 
 
@@ -204,7 +204,7 @@ async def drive(port: int, calls: Iterator[Call], connections: int, seconds: flo
         _, caller = await loop.create_connection(made, "127.0.0.1", port)
         callers.append(caller)
     await asyncio.gather(*(caller.done for caller in callers))
-    return sorted(times), time.perf_counter() - began, sum(caller.wrong for caller in callers)
+    return sorted(times), time.perf_counter() - began, sum(caller.failures for caller in callers)
 
 
 def measure(target: Target, calls: Iterator[Call], connections: int, seconds: float) -> None:
@@ -266,7 +266,7 @@ def main() -> int:
                 Target("sabir exposed", *front, "/mcp", "behind-echo"),
                 Target("FastMCP proxy", *proxy, "/mcp"),
             ]
-            calls = {each.name: itertools.cycle(prepared(each, chosen.version, VARIED)) for each in targets}
+            calls = {item.name: itertools.cycle(prepared(item, chosen.version, VARIED)) for item in targets}
             time.sleep(2.0)  # until the gateways know the tools of the server
             for target in targets:
                 measure(target, calls[target.name], chosen.connections, 1.0)  # warm up
@@ -281,11 +281,11 @@ def main() -> int:
 
 
 def show(targets: list[Target], version: str, connections: int) -> int:
-    cpu = {target.name: statistics.median(each[3] for each in target.got) for target in targets}
+    cpu = {target.name: statistics.median(item[3] for item in target.got) for target in targets}
     print(f"MCP {version}, {connections} connections")
     print(f"  {'':16} {'calls/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'cpu ms/call':>12} {'of the SDK':>12}")
     for target in targets:
-        rate, p50, p99 = (statistics.median(each[at] for each in target.got) for at in range(3))
+        rate, p50, p99 = (statistics.median(item[at] for item in target.got) for at in range(3))
         spent = cpu[target.name]
         share = statistics.median(mine[3] / sdk[3] for mine, sdk in zip(target.got, targets[0].got, strict=True))
         shown = f"{rate:>8.0f} {p50 * 1e3:>8.2f} {p99 * 1e3:>8.2f} {spent * 1e3:>12.3f} {share:>12.3f}"

@@ -186,7 +186,7 @@ def table(
         ratios = sorted(mine.rate / theirs.rate for (mine, _), (theirs, _) in zip(measured, base, strict=True))
         waits = median(mine.p99 / theirs.p99 for (mine, _), (theirs, _) in zip(measured, base, strict=True))
         share = median(theirs / mine for (_, mine), theirs in zip(measured, bare, strict=True))
-        raised = sum(result.wrong for result, _ in measured)
+        raised = sum(result.failures for result, _ in measured)
         print(
             f"{name:16} {count:>5} {median(r.rate for r, _ in measured):>8.0f} "
             f"{median(r.p50 for r, _ in measured) * 1e3:>8.2f} {median(r.p99 for r, _ in measured) * 1e3:>8.2f} "

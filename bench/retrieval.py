@@ -68,7 +68,7 @@ def judgements(path: Path) -> Mapping[int, set[str]]:
 
 
 def ndcg(ranking: Sequence[str], relevant: set[str], depth: int = 10) -> float:
-    gain = sum(1 / math.log2(place + 2) for place, each in enumerate(ranking[:depth]) if each in relevant)
+    gain = sum(1 / math.log2(place + 2) for place, item in enumerate(ranking[:depth]) if item in relevant)
     ideal = sum(1 / math.log2(place + 2) for place in range(min(depth, len(relevant))))
     return gain / ideal if ideal else 0.0
 
@@ -110,8 +110,8 @@ async def rankings(path: Path) -> dict[str, list[list[str]]]:
                 found["meaning"].append([hit.item.id for hit in near])
                 lexical = [hit.item.id for hit in (await words.search(SearchQuery(text, limit=200))).hits]
                 found["words"].append(lexical)
-                places = reciprocal([[int(each) for each in lexical], [int(hit.item.id) for hit in near]])
-                found["reciprocal rank fusion"].append([str(each) for each in places])
+                places = reciprocal([[int(item) for item in lexical], [int(hit.item.id) for hit in near]])
+                found["reciprocal rank fusion"].append([str(place) for place in places])
             print(f"{len(queries(path))} queries in {time.perf_counter() - started:.1f} s")
     return found
 

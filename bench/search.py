@@ -169,7 +169,7 @@ class Chroma:
 
     def hybrid(self, text: str, vector: np.ndarray) -> list[int]:
         found = self.table.query(query_embeddings=[vector.tolist()], n_results=10, include=["documents"])
-        return [int(each) for each in found["ids"][0]]
+        return [int(item) for item in found["ids"][0]]
 
     def nearest(self, vector: np.ndarray) -> list[int]:
         return self.hybrid("", vector)

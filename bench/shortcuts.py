@@ -136,9 +136,9 @@ def nodes(home: Path) -> Iterator[list[Variant]]:
             bus = f"{NATS}?prefix=bench{mark}"
             pair = [
                 running.enter_context(
-                    server(OURS, patch + NODE, str(home / f"{each}{mark}"), each + mark, bus, POSTGRES)
+                    server(OURS, patch + NODE, str(home / f"{item}{mark}"), item + mark, bus, POSTGRES)
                 )
-                for each in ("far", "near")
+                for item in ("far", "near")
             ]
             variant = Variant(name, pair[1][0], (pair[0][1], pair[1][1]), f"/nlip/far{mark}")
             wait_for(variant)
@@ -167,8 +167,8 @@ def compare(up: Sequence[Variant], connections: int, seconds: float, rounds: int
         for variant in up if number % 2 else reversed(up):
             before = sum(map(cpu_of, variant.pids))
             result = uvloop.run(drive("127.0.0.1", variant.port, requests[variant.name], connections, seconds))
-            if result.wrong:
-                raise SystemExit(f"{variant.name}: {result.wrong} wrong answers")
+            if result.failures:
+                raise SystemExit(f"{variant.name}: {result.failures} wrong answers")
             if number >= 0:
                 variant.costs.append((sum(map(cpu_of, variant.pids)) - before) / result.requests * 1e6)
     first = up[0].costs

@@ -113,12 +113,12 @@ class Sender:
     async def ask(self, askers: int, count: int) -> dict[str, float]:
         behaviours = [Asking(f"{n}" if askers > 1 else "", count // askers) for n in range(askers)]
         begun = time.perf_counter()
-        for each in behaviours:
-            self.agent.add_behaviour(each, Template(metadata=each.about) if each.about else None)
-        for each in behaviours:
-            await each.finished.wait()
+        for item in behaviours:
+            self.agent.add_behaviour(item, Template(metadata=item.about) if item.about else None)
+        for entry in behaviours:
+            await entry.finished.wait()
         took = time.perf_counter() - begun
-        times = [taken for each in behaviours for taken in each.times]
+        times = [taken for behaviour in behaviours for taken in behaviour.times]
         # One asker by the median, on both sides: other work on the machine disturbs the mean.
         return {"per_second": 1 / statistics.median(times) if askers == 1 else len(times) / took}
 

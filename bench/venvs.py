@@ -55,5 +55,5 @@ def python_with(name: str, *packages: str) -> Path:
 
 
 if __name__ == "__main__":
-    for each in TESTED:
-        python_of(each)
+    for item in TESTED:
+        python_of(item)

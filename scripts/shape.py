@@ -59,7 +59,7 @@ def functions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFun
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     given = function.args
     counted = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-    return len([each for each in counted if each.arg not in ("self", "cls")]) + (given.vararg is not None)
+    return len([argument for argument in counted if argument.arg not in ("self", "cls")]) + (given.vararg is not None)
 
 
 def largest_constructors(root: Path) -> list[tuple[int, str]]:

@@ -100,7 +100,7 @@ def command_line() -> str:
         pieces.append(f"## sabir {name}\n\n```text\n{help_text}\n```\n")
         for action in subcommands.choices[name]._actions:
             if isinstance(action, argparse._SubParsersAction):
-                pieces += [f"```text\n{each.format_help().strip()}\n```\n" for each in action.choices.values()]
+                pieces += [f"```text\n{choice.format_help().strip()}\n```\n" for choice in action.choices.values()]
     return "\n".join(pieces)
 
 

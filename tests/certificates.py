@@ -26,7 +26,7 @@ class Authority:
             "127.0.0.1", common_name=name, organization_name=ORGANIZATION, organization_unit_name=UNIT
         )
         cert, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        cert.write_bytes(b"".join(each.bytes() for each in made.cert_chain_pems))
+        cert.write_bytes(b"".join(pem.bytes() for pem in made.cert_chain_pems))
         made.private_key_pem.write_to_path(str(key))
         return str(cert), str(key)
 

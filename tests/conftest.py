@@ -96,22 +96,22 @@ class PromptServer(Server):
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(uvicorn_config(gateway, gateway.serving), gateway.exchange.close, 5.0)
-        self._told = asyncio.Event()
+        self._asked_to_stop = asyncio.Event()
 
     def end(self) -> None:
         """To be called from any thread."""
         self.should_exit = True
         if self.loop is not None:
             with suppress(RuntimeError):  # it has ended already, and its loop with it
-                self.loop.call_soon_threadsafe(self._told.set)
+                self.loop.call_soon_threadsafe(self._asked_to_stop.set)
 
     async def main_loop(self) -> None:
         ticks = asyncio.ensure_future(super().main_loop())
-        told = asyncio.ensure_future(self._told.wait())
-        await asyncio.wait((ticks, told), return_when=asyncio.FIRST_COMPLETED)
-        for each in (ticks, told):
-            each.cancel()
-        await asyncio.gather(ticks, told, return_exceptions=True)
+        stop = asyncio.ensure_future(self._asked_to_stop.wait())
+        await asyncio.wait((ticks, stop), return_when=asyncio.FIRST_COMPLETED)
+        for task in (ticks, stop):
+            task.cancel()
+        await asyncio.gather(ticks, stop, return_exceptions=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in (*self.servers, *(sockets or ())):

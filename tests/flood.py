@@ -270,7 +270,7 @@ ELSEWHERE: dict[str, tuple[Callable[[object], bytes], Callable[[Where, str], Ask
 # Strangers behind one broker share a rate: beside a flood, each of them has a quarter of it, 25 a second.
 PAUSES = {"AMQP": 0.06}
 DOORS = [
-    *(FloodedDoor(each.name, _over_http(each), HttpConnection) for each in DRIVERS if each.name != "upload"),
+    *(FloodedDoor(driver.name, _over_http(driver), HttpConnection) for driver in DRIVERS if driver.name != "upload"),
     *(FloodedDoor(name, *ELSEWHERE[name], pause=PAUSES.get(name, 0.02)) for name in ELSEWHERE_DOORS),
 ]
 

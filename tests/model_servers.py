@@ -100,14 +100,14 @@ class OpenAI(Dialect):
 
     def heard(self, body: dict[str, Any]) -> dict[str, Any]:
         messages = body["messages"]
-        blocks = [block for each in messages if isinstance(each["content"], list) for block in each["content"]]
+        blocks = [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
         urls = [block["image_url"]["url"] for block in blocks if block["type"] == "image_url"]
         return {
-            "system": "".join(each["content"] for each in messages if each["role"] == "system"),
-            "roles": [each["role"] for each in messages if each["role"] != "system"],
-            "tools": [each["function"]["name"] for each in body.get("tools", ())],
+            "system": "".join(message["content"] for message in messages if message["role"] == "system"),
+            "roles": [message["role"] for message in messages if message["role"] != "system"],
+            "tools": [tool["function"]["name"] for tool in body.get("tools", ())],
             "images": [base64.b64decode(url.partition("base64,")[2]) for url in urls],
-            "results": [each["content"] for each in messages if each["role"] == "tool"],
+            "results": [message["content"] for message in messages if message["role"] == "tool"],
             "schema": body.get("response_format", {}).get("json_schema", {}).get("schema"),
         }
 
@@ -126,16 +126,16 @@ class Claude(Dialect):
 
     def heard(self, body: dict[str, Any]) -> dict[str, Any]:
         blocks = [block for message in body["messages"] for block in message["content"]]
-        tools = {each["name"]: each["input_schema"] for each in body.get("tools", ())}
+        tools = {tool["name"]: tool["input_schema"] for tool in body.get("tools", ())}
         schema = tools.pop("answer_in_json", None)
         assert body["max_tokens"] > 0
         assert schema is None or body["tool_choice"] == {"type": "any"}
         return {
             "system": body.get("system", ""),
-            "roles": [each["role"] for each in body["messages"]],
+            "roles": [item["role"] for item in body["messages"]],
             "tools": list(tools),
-            "images": [base64.b64decode(each["source"]["data"]) for each in blocks if each["type"] == "image"],
-            "results": [each["content"] for each in blocks if each["type"] == "tool_result"],
+            "images": [base64.b64decode(item["source"]["data"]) for item in blocks if item["type"] == "image"],
+            "results": [item["content"] for item in blocks if item["type"] == "tool_result"],
             "schema": schema,
         }
 
@@ -169,16 +169,16 @@ class Gemini(Dialect):
 
     def heard(self, body: dict[str, Any]) -> dict[str, Any]:
         parts = [part for content in body["contents"] for part in content["parts"]]
-        declared = [each for tool in body.get("tools", ()) for each in tool["functionDeclarations"]]
+        declared = [item for tool in body.get("tools", ()) for item in tool["functionDeclarations"]]
         system = body.get("systemInstruction", {"parts": ()})
         for part in parts:
             assert "functionCall" not in part or part["thoughtSignature"] == "c2lnbmVk"
         return {
             "system": "".join(part["text"] for part in system["parts"]),
-            "roles": [each["role"] for each in body["contents"]],
-            "tools": [each["name"] for each in declared],
-            "images": [base64.b64decode(each["inlineData"]["data"]) for each in parts if "inlineData" in each],
-            "results": [each["functionResponse"]["response"]["result"] for each in parts if "functionResponse" in each],
+            "roles": [item["role"] for item in body["contents"]],
+            "tools": [item["name"] for item in declared],
+            "images": [base64.b64decode(item["inlineData"]["data"]) for item in parts if "inlineData" in item],
+            "results": [item["functionResponse"]["response"]["result"] for item in parts if "functionResponse" in item],
             "schema": body.get("generationConfig", {}).get("responseJsonSchema"),
         }
 
@@ -212,11 +212,13 @@ class Ollama(Dialect):
     def heard(self, body: dict[str, Any]) -> dict[str, Any]:
         messages = body["messages"]
         return {
-            "system": "".join(each["content"] for each in messages if each["role"] == "system"),
-            "roles": [each["role"] for each in messages if each["role"] != "system"],
-            "tools": [each["function"]["name"] for each in body.get("tools", ())],
-            "images": [base64.b64decode(image) for each in messages for image in each.get("images", ())],
-            "results": [each["content"] for each in messages if each["role"] == "tool" and each["tool_name"]],
+            "system": "".join(message["content"] for message in messages if message["role"] == "system"),
+            "roles": [message["role"] for message in messages if message["role"] != "system"],
+            "tools": [tool["function"]["name"] for tool in body.get("tools", ())],
+            "images": [base64.b64decode(image) for message in messages for image in message.get("images", ())],
+            "results": [
+                message["content"] for message in messages if message["role"] == "tool" and message["tool_name"]
+            ],
             "schema": body.get("format"),
         }
 
@@ -235,7 +237,7 @@ class Ollama(Dialect):
         return JSONResponse({"error": message}, status, headers)
 
 
-DIALECTS: dict[str, Dialect] = {each.vendor: each for each in (OpenAI(), Claude(), Gemini(), Ollama(), LmStudio())}
+DIALECTS: dict[str, Dialect] = {item.vendor: item for item in (OpenAI(), Claude(), Gemini(), Ollama(), LmStudio())}
 
 
 @dataclass
@@ -263,7 +265,7 @@ class _Host:
         sock = socket.socket()
         sock.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        routes = [Route(f"/{name}{each.path}", self._answer, methods=["POST"]) for name, each in DIALECTS.items()]
+        routes = [Route(f"/{name}{dialect.path}", self._answer, methods=["POST"]) for name, dialect in DIALECTS.items()]
         server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, ws="none"))
         threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True).start()
         end = time.monotonic() + 20

@@ -52,7 +52,7 @@ class RawServer:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 line, *lines = head.decode("latin-1").split("\r\n")[:-2]
-                headers = {k.strip().lower(): v.strip() for k, v in (each.split(":", 1) for each in lines)}
+                headers = {k.strip().lower(): v.strip() for k, v in (item.split(":", 1) for item in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 self.heard.append(Heard(line, headers, body, connection))
                 answer = self.respond(self.heard[-1], len(self.heard))

@@ -19,20 +19,20 @@ async def test_tasks_that_run_are_ended_and_those_that_never_began_are_no_matter
 
 async def test_a_task_that_loses_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "AGAIN_SECONDS", 0.01)
-    told = 0
+    answer = 0
 
     async def deaf() -> None:
-        nonlocal told
-        while told < 3:
+        nonlocal answer
+        while answer < 3:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                told += 1
+                answer += 1
 
     task = asyncio.create_task(deaf())
     await asyncio.sleep(0)
     await cancel_and_wait([task])
-    assert (told, task.done()) == (3, True)
+    assert (answer, task.done()) == (3, True)
 
 
 async def test_what_a_task_failed_with_before_is_logged(caplog: pytest.LogCaptureFixture) -> None:

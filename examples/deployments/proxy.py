@@ -22,9 +22,9 @@ def weather_of(base: str, http: httpx2.AsyncClient):
         answer = await http.get(f"{base}/weather", params={"city": city})
         if answer.status_code == 404:
             return Message.text(f"I do not know {city}.")
-        told = answer.json()
-        words = f"In {city} it is {told['sky']}, {told['celsius']} degrees."
-        return Message.text(words, parts=[json_part(told, label="weather")])
+        body = answer.json()
+        words = f"In {city} it is {body['sky']}, {body['celsius']} degrees."
+        return Message.text(words, parts=[json_part(body, label="weather")])
 
     return weather
 

@@ -125,7 +125,7 @@ def _names(nodes: list[ast.stmt], kind: type[ast.expr_context]) -> list[str]:
 
 
 def _inputs(function: ast.FunctionDef, block: list[ast.stmt]) -> list[str]:
-    arguments = [each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)]
+    arguments = [item.arg for item in ast.walk(function.args) if isinstance(item, ast.arg)]
     before = function.body[: function.body.index(block[0])]
     known = {*arguments, *_names(before, ast.Store)}
     updated = [

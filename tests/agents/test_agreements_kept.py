@@ -54,19 +54,19 @@ async def careful(turn: Turn) -> str:
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "text"),
     [("/nlip/echo", None), ("/nlip/careful", "To be accepted before data flows: privacy."),
      ("/nlip", "To be accepted before data flows to careful: privacy.")],
 )  # fmt: skip
 async def test_a_policy_is_shown_as_required_only_where_it_is(
-    serve: Serve, home: Path, http: httpx2.AsyncClient, place: str, told: str | None
+    serve: Serve, home: Path, http: httpx2.AsyncClient, place: str, text: str | None
 ) -> None:
     talk = Talk(http, serve(Gateway(echo, careful, home=home)).url + place)
     reply = await talk.control("What are your policies?")
     lines = [line for line in reply.text.split("\n") if line.startswith("To be accepted")]
-    assert lines == ([told] if told else [])
+    assert lines == ([text] if text else [])
     part = reply.labelled("policy")
-    assert part is not None and part.value["privacy"]["require"] is (told is not None)
+    assert part is not None and part.value["privacy"]["require"] is (text is not None)
     assert part.value["privacy"].get("agents") == (["careful"] if place == "/nlip" else None)
 
 
@@ -94,14 +94,14 @@ async def test_only_agents_of_the_interaction_are_asked_for_anonymity(  # PAPER-
     group = Federation([willing, unwilling], name="group")
     url = serve(Gateway(echo, willing, unwilling, group, home=home)).url
     talk = Talk(http, f"{url}/nlip/willing")
-    assert (await talk.tell("anonymous", {"propose": True}))["accepted"] is True
+    assert (await talk.send_json("anonymous", {"propose": True}))["accepted"] is True
     assert (willing.asked, unwilling.asked) == (1, 0)
     assert (await talk.say("hi")).text == "hi"
     talk.url = f"{url}/nlip/unwilling"  # it was not asked, so this conversation is not for it
     assert "has not agreed" in (await talk.say("hi")).text and talk.status == 403
     assert "does not agree" in (await talk.control("I want to stay anonymous")).text
     for place in ("/nlip/group", "/nlip"):
-        refused = await Talk(http, url + place).tell("anonymous", {"propose": True})
+        refused = await Talk(http, url + place).send_json("anonymous", {"propose": True})
         assert "it must know who asks" in refused["refused"]
 
 
@@ -149,8 +149,8 @@ async def test_what_is_confirmed_about_streaming_happens(
             parts = [json_part(value, label="stream")] if value is not None else []
             wish = Message.text(words, messagetype="control", parts=parts)
             _, reply = await heard(socket, with_token(wish, reply) if keeps else wish)
-            told = reply.labelled("stream")
-            assert reply.is_control and told is not None
+            details = reply.labelled("stream")
+            assert reply.is_control and details is not None
         said = Message.text("tell")
         kinds, _ = await heard(socket, with_token(said, reply) if keeps else said)
         assert kinds == comes
@@ -197,8 +197,8 @@ async def test_words_change_the_keeper_although_the_returned_history_comes_along
     handed = (await talk.control("I will keep the context")).labelled("history")
     assert handed is not None
     reply = await talk.control("Please keep the context for me", json_part(handed.value, label="history"))
-    told = reply.labelled("context")
-    assert told is not None and told.value["keeper"] == "server"
+    details = reply.labelled("context")
+    assert details is not None and details.value["keeper"] == "server"
     assert (await talk.say("two")).text.endswith("one | two")
 
 
@@ -235,8 +235,8 @@ async def test_an_agreed_reply_limit_counts_the_tokens(
         return "word " * 1000
 
     talk = Talk(http, serve(Gateway(talker, home=home)).url + "/nlip")
-    assert (await talk.tell("limits", {"propose": {"reply": limit}}))["agreed"] == {"reply": limit}
-    parts = tuple(token_part(each, "session_peer") for each in echoed)
+    assert (await talk.send_json("limits", {"propose": {"reply": limit}}))["agreed"] == {"reply": limit}
+    parts = tuple(token_part(item, "session_peer") for item in echoed)
     body = nlip.encode(Message.text("go").with_parts((*parts, *talk.tokens)))
     answer = await http.post(talk.url, content=body)
     assert len(answer.content) <= limit
@@ -261,10 +261,10 @@ UNREAD: list[tuple[str, Card, Message, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("card", "message", "told"), [row[1:] for row in UNREAD], ids=[row[0] for row in UNREAD])
+@pytest.mark.parametrize(("card", "message", "text"), [row[1:] for row in UNREAD], ids=[row[0] for row in UNREAD])
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "in-a-federation"])
 async def test_an_agent_says_in_text_what_it_cannot_read(  # CORE-5.3
-    serve: Serve, home: Path, http: httpx2.AsyncClient, card: Card, message: Message, told: str, inside: bool
+    serve: Serve, home: Path, http: httpx2.AsyncClient, card: Card, message: Message, text: str, inside: bool
 ) -> None:
     @agent(card=card)
     async def limited(turn: Turn) -> str:
@@ -273,7 +273,7 @@ async def test_an_agent_says_in_text_what_it_cannot_read(  # CORE-5.3
     members = Federation([limited, echo], name="both") if inside else limited
     talk = Talk(http, serve(Gateway(members, home=home)).url + "/nlip")
     reply = await talk.say(message)
-    assert told in reply.text or any(told in json.dumps(part.value) for part in reply.parts if part.label == "sources")
+    assert text in reply.text or any(text in json.dumps(part.value) for part in reply.parts if part.label == "sources")
 
 
 def test_an_agent_that_reads_everything_leaves_nothing_out() -> None:
@@ -328,9 +328,9 @@ async def test_replies_have_the_agreed_words_only(
     assert agreed.text == "From now on I answer only with: yes, no."
     reply = await talk.say("Is it?", accept="application/json")
     assert reply.text == comes
-    told = reply.labelled("vocabulary")
-    assert (told is not None and told.value["unmatched"]) is (comes == "")
-    assert (await talk.tell("vocabulary", {"words": []})) == {"words": []}
+    details = reply.labelled("vocabulary")
+    assert (details is not None and details.value["unmatched"]) is (comes == "")
+    assert (await talk.send_json("vocabulary", {"words": []})) == {"words": []}
     assert (await talk.say("Is it?")).text == says.replace("|", "")
 
 

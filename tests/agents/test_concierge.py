@@ -82,7 +82,7 @@ class Talk:
         assert asked.labelled("question") is not None and asked.text.endswith("Reply yes to confirm.")
         return await self.control("yes")
 
-    async def tell(self, label: str, value: Any) -> Any:
+    async def send_json(self, label: str, value: Any) -> Any:
         """A wish in JSON; what the part of that label answers."""
         reply = await self.control("", json_part(value, label=label))
         part = reply.labelled(label)
@@ -111,10 +111,10 @@ def talk(http: httpx2.AsyncClient, served: Served) -> Talk:
 
 async def test_capabilities_are_listed_in_text_and_json(talk: Talk) -> None:  # XSPEC-cap, D-29
     reply = await talk.control("What can you do?")
-    told = reply.labelled("capabilities")
-    assert "listener" in reply.text and told is not None
-    assert {card["name"] for card in told.value["agents"]} == {"listener", "talker", "careful"}
-    assert "ECMA-430:2025" in told.value["editions"]
+    details = reply.labelled("capabilities")
+    assert "listener" in reply.text and details is not None
+    assert {card["name"] for card in details.value["agents"]} == {"listener", "talker", "careful"}
+    assert "ECMA-430:2025" in details.value["editions"]
 
 
 async def test_an_agent_without_a_description_is_listed_by_its_name_alone(
@@ -146,10 +146,10 @@ async def test_ethics_security_and_identity_are_answered(talk: Talk) -> None:  #
     ethics = await talk.control("What is your ethics statement?")
     assert "ethics" in ethics.text.lower() and ethics.labelled("ethics") is not None
     report = await talk.control("Which ECMA-434 profile?")
-    told = report.labelled("security")
-    assert told is not None and told.value["standard"] == "ECMA-434:2025"
-    assert all(name in report.text for name in told.value["holds"])
-    assert (await talk.tell("authentication", {}))["known"] is False
+    details = report.labelled("security")
+    assert details is not None and details.value["standard"] == "ECMA-434:2025"
+    assert all(name in report.text for name in details.value["holds"])
+    assert (await talk.send_json("authentication", {}))["known"] is False
 
 
 async def test_control_never_reaches_the_agent_nor_its_context(talk: Talk, seen: list[Turn]) -> None:  # PAPER-CDS
@@ -169,7 +169,7 @@ async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
     refused = await talk.say("my secret")
     assert talk.status == 403 and "privacy" in refused.text and refused.is_control
     assert seen == []
-    offered = await talk.tell("policy", {})
+    offered = await talk.send_json("policy", {})
     assert offered["privacy"]["require"] is True and offered["privacy"]["accept"] is False
     await talk.say("my secret again")
     assert seen == []
@@ -183,17 +183,17 @@ async def test_no_data_reaches_the_agent_before_its_policy_is_accepted(
 
 async def test_demands_that_cannot_be_met_are_refused(http: httpx2.AsyncClient, served: Served) -> None:  # TR-7.1.5.2
     talk = Talk(http, f"{served.url}/nlip/careful")
-    told = await talk.tell(
+    answer = await talk.send_json(
         "policy", {"privacy": {"require": {"jurisdiction": "EU"}}, "accept": ["privacy"], "confirmed": True}
     )
-    assert "refused" not in told
-    told = await talk.tell("policy", {"regulatory": {"require": {"jurisdiction": "Mars"}}, "accept": ["*"]})
-    assert told["refused"] == ["regulatory.jurisdiction = Mars"]
-    assert told["regulatory"]["accept"] is False
+    assert "refused" not in answer
+    answer = await talk.send_json("policy", {"regulatory": {"require": {"jurisdiction": "Mars"}}, "accept": ["*"]})
+    assert answer["refused"] == ["regulatory.jurisdiction = Mars"]
+    assert answer["regulatory"]["accept"] is False
 
 
 async def test_a_withheld_attribute_does_not_reach_the_agent(talk: Talk, seen: list[Turn]) -> None:  # TR-7.1.5.3
-    await talk.tell("policy", {"attributes": {"withhold": ["location"]}})
+    await talk.send_json("policy", {"attributes": {"withhold": ["location"]}})
     await talk.say("where am I?", location_part(47.37, 8.54))
     assert [part.format for part in seen[0].parts] == ["text"]
 
@@ -202,8 +202,8 @@ async def test_a_withheld_attribute_does_not_reach_the_agent(talk: Talk, seen: l
 
 
 async def test_limits_negotiated_down_hold_for_what_comes_in(talk: Talk, seen: list[Turn]) -> None:  # TR-7.3.2
-    told = await talk.tell("limits", {"propose": {"body": 300, "submessages": 4}})
-    assert told["agreed"] == {"body": 300, "submessages": 4}
+    answer = await talk.send_json("limits", {"propose": {"body": 300, "submessages": 4}})
+    assert answer["agreed"] == {"body": 300, "submessages": 4}
     assert (await talk.say("x" * 100)).text.endswith("x")
     await talk.say("x" * 400)
     assert talk.status == 413
@@ -225,7 +225,7 @@ async def test_limits_negotiated_down_hold_for_what_goes_out(http: httpx2.AsyncC
 
 
 async def test_a_rate_that_was_agreed_on_holds(talk: Talk) -> None:
-    await talk.tell("limits", {"propose": {"rate_per_minute": 2}})
+    await talk.send_json("limits", {"propose": {"rate_per_minute": 2}})
     statuses = []
     for _ in range(3):
         await talk.say("hi")
@@ -243,7 +243,7 @@ async def test_more_than_the_bound_is_answered_with_the_bound(talk: Talk) -> Non
 # -- context --------------------------------------------------------------------------------------
 
 
-async def test_the_keeper_is_switched_in_mid_talk_and_the_context_stays_right(
+async def test_the_keeper_of_the_context_can_change_during_a_conversation(
     talk: Talk, served: Served, seen: list[Turn]
 ) -> None:  # TR-7.3.1, PAPER-CTX
     await talk.say("one")
@@ -271,16 +271,16 @@ async def test_the_window_is_agreed_on(talk: Talk) -> None:
         await talk.say(word)
     assert "The last 1 turns count" in (await talk.control("Use a context window of one turn")).text
     assert (await talk.say("four")).text == "three | four"
-    assert (await talk.tell("context", {"window": 10**6}))["window"] == 20
+    assert (await talk.send_json("context", {"window": 10**6}))["window"] == 20
 
 
 async def test_history_is_returned_with_time_and_speaker_up_to_a_horizon(talk: Talk) -> None:  # TR-7.2.2-b
     for word in ("one", "two", "three"):
         await talk.say(word)
-    told = await talk.tell("history", {"horizon": 2})
-    assert [entry["said"] for entry in told["turns"] if entry["role"] == "user"] == ["two", "three"]
-    assert {entry["speaker"] for entry in told["turns"]} == {"anonymous", "listener"}
-    assert all(entry["at"].endswith("+00:00") for entry in told["turns"])
+    answer = await talk.send_json("history", {"horizon": 2})
+    assert [entry["said"] for entry in answer["turns"] if entry["role"] == "user"] == ["two", "three"]
+    assert {entry["speaker"] for entry in answer["turns"]} == {"anonymous", "listener"}
+    assert all(entry["at"].endswith("+00:00") for entry in answer["turns"])
 
 
 # -- sessions -------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ async def test_a_session_is_ended_and_the_next_message_begins_anew(talk: Talk) -
     assert (await talk.say("two")).text == "two"
 
 
-async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served, seen: list[Turn]) -> None:  # SEC-P2.6
+async def test_a_conversation_is_erased_on_request(talk: Talk, served: Served, seen: list[Turn]) -> None:  # SEC-P2.6
     await talk.say("my secret")
     item_id = seen[0].conversation.id
     assert "erased" in (await talk.confirmed("Erase this conversation")).text
@@ -300,14 +300,14 @@ async def test_what_was_said_is_erased_when_asked(talk: Talk, served: Served, se
     assert all("secret" not in past.asked.text for past in stored)
 
 
-async def test_a_stranger_sees_only_the_session_its_token_opens(http: httpx2.AsyncClient, served: Served) -> None:
+async def test_an_anonymous_caller_sees_only_the_session_of_its_token(http: httpx2.AsyncClient, served: Served) -> None:
     one, two = (Talk(http, f"{served.url}/nlip/listener") for _ in range(2))
     await one.say("hi")
     await two.say("hi")
-    assert len((await one.tell("sessions", {}))["sessions"]) == 1
-    noted = await one.tell("sessions", {"headless": True, "name": "night run"})  # TR-7.2.2-c
+    assert len((await one.send_json("sessions", {}))["sessions"]) == 1
+    noted = await one.send_json("sessions", {"headless": True, "name": "night run"})  # TR-7.2.2-c
     assert noted["session"] == {"headless": True, "name": "night run"}
-    assert (await one.tell("sessions", {}))["sessions"][0]["headless"] is True
+    assert (await one.send_json("sessions", {}))["sessions"][0]["headless"] is True
 
 
 # -- formats --------------------------------------------------------------------------------------
@@ -335,10 +335,10 @@ async def test_a_client_that_reads_only_text_gets_only_text(http: httpx2.AsyncCl
 async def test_anonymous_mode_hides_where_the_caller_is(talk: Talk, seen: list[Turn]) -> None:  # PAPER-ANON
     await talk.say("hi")
     assert seen[0].caller.address == "127.0.0.1"
-    assert (await talk.tell("anonymous", {"propose": True}))["accepted"] is True
+    assert (await talk.send_json("anonymous", {"propose": True}))["accepted"] is True
     await talk.say("hi again", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
     assert (seen[1].caller.address, seen[1].trace) == ("", None)
-    assert (await talk.tell("anonymous", {"propose": False}))["refused"] == "downgrade"
+    assert (await talk.send_json("anonymous", {"propose": False}))["refused"] == "downgrade"
 
 
 async def test_a_reader_of_ones_own_is_asked_when_no_rule_knows(
@@ -364,7 +364,7 @@ async def test_the_gateways_own_policies_hold_for_every_agent(
     talk = Talk(http, f"{served.url}/nlip")
     await talk.say("hi")
     assert talk.status == 403
-    assert (await talk.tell("policy", {"accept": ["retention"], "confirmed": True}))["retention"]["accept"] is True
+    assert (await talk.send_json("policy", {"accept": ["retention"], "confirmed": True}))["retention"]["accept"] is True
     assert (await talk.say("hi")).text == "hi"
 
 
@@ -380,7 +380,7 @@ async def test_what_is_agreed_holds_for_an_agent_that_remembers_nothing(
     await talk.say("too early")
     assert talk.status == 403
     await talk.confirmed("I accept your privacy policy")
-    await talk.tell("limits", {"propose": {"body": 300}})
+    await talk.send_json("limits", {"propose": {"body": 300}})
     held = talk.tokens
     assert (await talk.say("hi")).text == "hi 0"
     assert talk.tokens == held  # our token comes back in every reply (D-16)
@@ -427,8 +427,8 @@ async def test_a_running_turn_is_cancelled_by_control_over_http(
     asking = asyncio.create_task(talk.say("long"))
     await until(work.started)
     reply = await other.control("Cancel")
-    told = reply.labelled("cancel")
-    assert told is not None and told.value == {"cancelled": True}
+    details = reply.labelled("cancel")
+    assert details is not None and details.value == {"cancelled": True}
     assert work.stopped.is_set()
     assert "cancelled" in (await asking).text
     assert talk.status == 409
@@ -446,7 +446,7 @@ async def test_a_running_turn_is_cancelled_over_the_same_websocket(serve: Serve,
         cancelling = asyncio.create_task(peer.control("Cancel"))
         await until(work.stopped)
         answers = await asyncio.gather(asking, cancelling, return_exceptions=True)
-    assert any("cancelled" in str(each) for each in answers)
+    assert any("cancelled" in str(answer) for answer in answers)
 
 
 async def test_a_stranger_takes_back_nothing_of_others(serve: Serve, home: Path, http: httpx2.AsyncClient) -> None:
@@ -454,13 +454,13 @@ async def test_a_stranger_takes_back_nothing_of_others(serve: Serve, home: Path,
     talk = Talk(http, f"{serve(Gateway(work.agent, home=home)).url}/nlip")
     asking = asyncio.create_task(talk.say("long"))
     await until(work.started)
-    assert (await Talk(http, talk.url).tell("cancel", {})) == {"cancelled": False}
+    assert (await Talk(http, talk.url).send_json("cancel", {})) == {"cancelled": False}
     assert not work.stopped.is_set()
     asking.cancel()
     await until(work.stopped)
 
 
-async def test_a_reader_of_ones_own_is_asked_what_no_rule_knows(serve: Serve, home: Path) -> None:
+async def test_a_custom_reader_is_asked_what_no_rule_understands(serve: Serve, home: Path) -> None:
     """D-27: rules first, another reader second."""
     heard: list[str] = []
 

@@ -117,7 +117,7 @@ async def test_the_tools_of_an_mcp_server_are_offered_under_its_name() -> None:
         "agents": [model("m", "hi", tools=[{"mcp": "shelf"}])],
     }
     made = build_agents(settings_of(values))
-    (server,) = [each for each in made.beside if not isinstance(each, LLM)]
+    (server,) = [item for item in made.beside if not isinstance(item, LLM)]
     async with server:
         agent = made.agents[0]
         assert isinstance(agent, LLM)
@@ -238,7 +238,7 @@ def test_a_group_that_cannot_be_made_is_reported(entry: dict[str, Any], words: s
         ({"orchestrator": {"enable_nlip": True}}, {"enable_nlip": False}, False),
     ],
 )
-def test_routing_is_on_where_the_agent_else_the_file_says_so(
+def test_routing_follows_the_agent_and_then_the_file(
     top: dict[str, Any], own: dict[str, Any], routed: bool
 ) -> None:  # MW-53, MW-57, MW-59
     assert isinstance(built({**top, "agents": [model("m", **own)]})["m"], Router) is routed
@@ -286,12 +286,12 @@ async def test_a_kind_of_tools_that_is_off_is_not_offered(
     router = made.agents[0]
     assert isinstance(router, Router)
     try:
-        told = result(await said(router, tool_call(tool)))
-        assert (told.get("error") == words) is not enabled
+        answer = result(await said(router, tool_call(tool)))
+        assert (answer.get("error") == words) is not enabled
         assert any(name.startswith(tool[:5]) for name in router.toolbox) is enabled
     finally:
-        for each in made.beside:
-            await each.__aexit__(None, None, None)
+        for item in made.beside:
+            await item.__aexit__(None, None, None)
 
 
 async def pieces(agent: Agent) -> list[str]:
@@ -319,8 +319,8 @@ async def test_a_tool_has_the_default_timeout(seconds: float, status: str, tmp_p
         "import asyncio\nasync def nap() -> str:\n    await asyncio.sleep(0.5)\n    return 'ok'\n"
     )
     entry = model("m", tools=["mw57_slow:nap"], nlip={"enabled": True, "router_config": {"default_timeout": seconds}})
-    told = result(await said(built({"agents": [entry]}, tmp_path)["m"], tool_call("nap")))
-    assert told["status"] == status
+    answer = result(await said(built({"agents": [entry]}, tmp_path)["m"], tool_call("nap")))
+    assert answer["status"] == status
 
 
 def test_an_orchestrator_is_an_ensemble_of_all_agents_and_the_default(tmp_path: Path) -> None:  # MW-58

@@ -86,7 +86,7 @@ async def test_nothing_is_stored_before_a_required_policy_is_accepted(  # TR-7.1
     assert heard == [SECRET]
 
 
-async def test_work_in_an_anonymous_conversation_keeps_nothing_of_where_it_came_from(  # PAPER-ANON
+async def test_a_task_in_an_anonymous_conversation_keeps_no_address(  # PAPER-ANON
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
     seen: list[Turn] = []
@@ -133,7 +133,7 @@ class Work:
         self.agent = worker
 
 
-async def test_cancel_reaches_work_that_outlives_its_request_and_what_waits_behind_it(
+async def test_cancel_reaches_a_task_and_the_messages_that_wait_behind_it(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
     work = Work()
@@ -167,7 +167,7 @@ async def test_cancel_leaves_the_work_of_other_conversations_alone(
     await one.control("cancel", {})
 
 
-async def test_what_is_erased_is_gone_from_work_and_uploads_too(  # SEC-P2.6
+async def test_erasing_also_removes_tasks_and_uploads(  # SEC-P2.6
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
     work = Work()
@@ -189,7 +189,7 @@ async def test_what_is_erased_is_gone_from_work_and_uploads_too(  # SEC-P2.6
     assert (await other.look(kept)).status_code == 200
 
 
-async def test_credentials_go_back_also_when_the_answer_was_waited_for(  # CORE-6.2
+async def test_credentials_are_returned_with_prefer_wait(  # CORE-6.2
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
     work = Work()

@@ -163,12 +163,12 @@ async def test_what_most_agree_on_is_the_answer_and_disagreement_is_reported() -
 
 
 async def test_progress_is_reported_and_questions_reach_the_caller_one_at_a_time() -> None:
-    open_questions, most = 0, 0
+    open_questions, peak = 0, 0
 
     async def answer(question: Question) -> Message:
-        nonlocal open_questions, most
+        nonlocal open_questions, peak
         open_questions += 1
-        most = max(most, open_questions)
+        peak = max(peak, open_questions)
         await asyncio.sleep(0)
         open_questions -= 1
         return Message.text("Geneva")
@@ -182,10 +182,10 @@ async def test_progress_is_reported_and_questions_reach_the_caller_one_at_a_time
     turn = asked()
     turn.ask_back = answer
     events = [event async for event in Federation([asking("a"), asking("b")])(turn)]
-    told = [event.note for event in events[:-1] if isinstance(event, Progress)]
-    assert told[0] == "Asking a, b" and sorted(told[1:]) == ["a has answered", "b has answered"]
+    found = [event.note for event in events[:-1] if isinstance(event, Progress)]
+    assert found[0] == "Asking a, b" and sorted(found[1:]) == ["a has answered", "b has answered"]
     assert all(isinstance(event, Delta | Progress) for event in events[:-1])
-    assert most == 1
+    assert peak == 1
 
 
 async def test_back_ends_by_nlip_and_not_are_one_federation_behind_a_gateway(serve: Serve, home: Path) -> None:

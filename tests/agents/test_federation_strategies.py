@@ -98,7 +98,7 @@ async def test_all_puts_answers_below_each_other_and_streams_each_with_its_sourc
 
 
 def streamed(events: list[Event]) -> list[tuple[str | None, str]]:
-    return [(each.part.label, each.part.content) for each in events if isinstance(each, Delta)]
+    return [(event.part.label, event.part.content) for event in events if isinstance(event, Delta)]
 
 
 async def test_pieces_stream_as_they_come_and_never_mix() -> None:  # MW-51
@@ -172,10 +172,10 @@ STRATEGIES: list[tuple[Strategy, list[str], str]] = [
 
 @pytest.mark.parametrize(("strategy", "answers", "text"), STRATEGIES, ids=[f"{s}{len(a)}" for s, a, _ in STRATEGIES])
 async def test_no_answer_is_said_twice_or_without_its_source(strategy: Strategy, answers: list[str], text: str) -> None:
-    members = [saying(f"m{number}", each) for number, each in enumerate(answers)]
+    members = [saying(f"m{number}", answer) for number, answer in enumerate(answers)]
     said, _ = await run(Federation(members, strategy=strategy))
     assert said.text == text
-    assert part(said, "answers") == {f"m{number}": each for number, each in enumerate(answers)}
+    assert part(said, "answers") == {f"m{number}": answer for number, answer in enumerate(answers)}
 
 
 async def test_a_vote_inside_a_vote_counts_with_its_outcome() -> None:

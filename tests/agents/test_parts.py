@@ -45,11 +45,11 @@ NO_WISHES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("label", "value", "told"), NO_WISHES, ids=[f"{row[0]} {row[1]}" for row in NO_WISHES])
-async def test_a_value_that_says_nothing_clear_changes_nothing(talk: Talk, label: str, value: Any, told: str) -> None:
+@pytest.mark.parametrize(("label", "value", "text"), NO_WISHES, ids=[f"{row[0]} {row[1]}" for row in NO_WISHES])
+async def test_a_value_that_says_nothing_clear_changes_nothing(talk: Talk, label: str, value: Any, text: str) -> None:
     assert (await talk.say("hi")).text == "You said: hi"
     reply = await talk.control("", json_part(value, label=label))
-    assert told in reply.text and not reply.text.startswith("Erase ")
+    assert text in reply.text and not reply.text.startswith("Erase ")
     history = await talk.control("What have we said so far?")
     assert "You said: hi" in history.text  # neither ended nor erased
     assert (await talk.say("and now")).text == "You said: and now"

@@ -87,7 +87,7 @@ def sabir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setenv("SABIR_TOKEN", token)
         capsys.readouterr()
         code = main(list(arguments))
-        told = capsys.readouterr()
-        return Said(code, told.out, told.err)
+        printed = capsys.readouterr()
+        return Said(code, printed.out, printed.err)
 
     yield run

@@ -115,8 +115,8 @@ def test_long_lines_are_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: type("Size", (), {"columns": 50})())
     lines = wrapped(f"short\n{line}").split("\n")
-    assert lines[0] == "short" and all(each.startswith("  word") for each in lines[1:3])
-    assert [each for each in lines if len(each) > 50] == ["  https://example.com/" + "x" * 80]
+    assert lines[0] == "short" and all(item.startswith("  word") for item in lines[1:3])
+    assert [item for item in lines if len(item) > 50] == ["  https://example.com/" + "x" * 80]
 
 
 def test_the_address_from_the_environment_leaves_a_given_one_alone(

@@ -83,9 +83,9 @@ def test_a_task_that_is_gone_is_refused_once_and_then_left(serve: Serve, home: P
     url = serve(Gateway(barista, home=home)).url + "/a2a/barista"
     assert run(tmp_path, "ask", url, "espresso").stdout.startswith("Which size?")
     (kept,) = (tmp_path / ".sabir" / "asked").iterdir()
-    told = json.loads(kept.read_text())
-    told["left"]["task"] = "gone"
-    kept.write_text(json.dumps(told))
+    body = json.loads(kept.read_text())
+    body["left"]["task"] = "gone"
+    kept.write_text(json.dumps(body))
     assert run(tmp_path, "ask", url, "large").returncode == 4
     assert run(tmp_path, "ask", url, "large").stdout == "One large espresso\n"  # the context still knows
 

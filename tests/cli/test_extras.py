@@ -41,7 +41,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-def told(cwd: Path, extra: str, *arguments: str) -> tuple[int, str]:
+def run_without(cwd: Path, extra: str, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-c", WITHOUT, ",".join(BRINGS[extra]), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False, input="")
     return done.returncode, done.stderr
@@ -74,7 +74,7 @@ def test_every_extra_is_tried() -> None:
 )
 def test_a_command_says_what_it_needs(extra: str, arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<p>bread</p>")
-    code, said = told(tmp_path, extra, *arguments)
+    code, said = run_without(tmp_path, extra, *arguments)
     assert (code, said.count("\n")) == (BAD_USAGE, 1), said
     assert f"needs: pip install 'sabir[{extra}]'" in said
     assert f"'.[{extra}]'" in said, "what works where the package is not to be had by its name"
@@ -95,6 +95,6 @@ def test_a_command_says_what_it_needs(extra: str, arguments: list[str], tmp_path
 )
 def test_a_gateway_that_needs_what_is_not_there_does_not_start(extra: str, settings: str, tmp_path: Path) -> None:
     (tmp_path / "sabir.yaml").write_text(f"{settings}\nport: 0\n")
-    code, said = told(tmp_path, extra, "serve")
+    code, said = run_without(tmp_path, extra, "serve")
     assert (code, said.count("\n")) == (BAD_USAGE, 1), said
     assert f"needs: pip install 'sabir[{extra}]'" in said

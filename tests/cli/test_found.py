@@ -26,7 +26,7 @@ FOUND = [
 
 @agent(name="shop")
 async def shop(turn: Turn) -> Message:
-    return Message.of(text_part(""), *(json_part(each, label="result") for each in FOUND))
+    return Message.of(text_part(""), *(json_part(item, label="result") for item in FOUND))
 
 
 def test_nlweb_results_are_printed_in_a_line_each(everywhere: ServeEverywhere, sabir: Sabir) -> None:
@@ -58,7 +58,7 @@ def test_a_summary_stands_in_front_of_what_was_found() -> None:
 
 def test_what_is_missing_is_left_out() -> None:
     found = [{"name": "Bare"}, {"url": "https://x.example/"}, {"name": "Many", "offers": [{"lowPrice": "3.50"}]}, {}]
-    said = readable(Message.of(text_part(""), *(json_part(each, label="result") for each in found)))
+    said = readable(Message.of(text_part(""), *(json_part(item, label="result") for item in found)))
     assert said.splitlines()[:3] == ["1. Bare", "2. https://x.example/", "3. Many (from 3.50)"]
 
 

@@ -30,7 +30,7 @@ def usual_umask() -> Iterator[None]:
 
 def modes(home: Path) -> dict[str, str]:
     return {
-        str(each.relative_to(home.parent)): f"{each.stat().st_mode & 0o777:03o}" for each in (home, *home.glob("*"))
+        str(item.relative_to(home.parent)): f"{item.stat().st_mode & 0o777:03o}" for item in (home, *home.glob("*"))
     }
 
 
@@ -81,7 +81,7 @@ def test_a_home_that_others_can_read_is_reported_in_one_line(tmp_path: Path, cap
     (home / "sabir.db").touch(mode=0o644)
     with caplog.at_level(logging.WARNING, "sabir"):
         Gateway(echo, home=home)
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         f"home: readable by other users of this machine: {home} (mode 0755), "
         f"{home / 'sabir.db'} (mode 0644); chmod go-rwx keeps it from them"
     ]

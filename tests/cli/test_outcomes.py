@@ -45,7 +45,7 @@ def test_the_exit_code_of_an_outcome_is_the_same_by_every_protocol(
         del outcomes["nobody"], outcomes["busy"]
     for more in ([], ["--stream"]):
         said = {name: sabir("ask", places.of(protocol, name), "hi", "--new", *more) for name in outcomes}
-        assert {name: each.code for name, each in said.items()} == outcomes, said
+        assert {name: item.code for name, item in said.items()} == outcomes, said
         assert said["echo"].out == "You said: hi\n"
         assert "the oven is cold" in said["failing"].err
         assert protocol == "amqp" or "the kitchen is closed" in said["busy"].err

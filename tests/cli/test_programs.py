@@ -49,11 +49,11 @@ async def test_the_log_says_it_too_and_anonymous_callers_do_not_see_it(
     dying: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with McpPeer(dying, name="oven") as peer:
-        with caplog.at_level(logging.WARNING, "sabir.mcp"), pytest.raises(PeerUnavailable) as told:
+        with caplog.at_level(logging.WARNING, "sabir.mcp"), pytest.raises(PeerUnavailable) as raised:
             async for _ in peer(Turn(Message.text("hi"))):
                 pass
     assert "last words: no such database" in caplog.text
-    assert str(told.value) == "oven: Connection closed"
+    assert str(raised.value) == "oven: Connection closed"
 
 
 def test_a_program_that_is_not_there_is_reported(sabir: Sabir) -> None:
@@ -86,7 +86,7 @@ def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path) -> No
     out, err = program.communicate(asked, timeout=60)
     assert (program.returncode, err) == (0, "")
     answers = [json.loads(line) for line in out.splitlines()]
-    assert [each["id"] for each in answers] == [1, 2]
+    assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["content"] == [{"type": "text", "text": "You said: hi"}]
 
 
@@ -96,6 +96,6 @@ def test_a_client_that_goes_before_its_answer_is_no_failure(tmp_path: Path) -> N
     program.stdout.close()
     program.stdin.write(INITIALIZE)
     program.stdin.close()
-    told = program.stderr.read()
+    printed = program.stderr.read()
     program.stderr.close()
-    assert (program.wait(60), told) == (0, "")
+    assert (program.wait(60), printed) == (0, "")

@@ -43,13 +43,13 @@ async def clerk(turn: Turn) -> str:
 
 async def answered(question: Question, *lines: str | None) -> tuple[Message, list[str], list[str | None]]:
     """The answer to a question by somebody who types these lines; what was said to them; the lines not read."""
-    told: list[str] = []
+    texts: list[str] = []
     left = list(lines)
 
     async def read(_: str) -> str | None:
         return left.pop(0)
 
-    return await answer_of(question, read, told.append), told, left
+    return await answer_of(question, read, texts.append), texts, left
 
 
 def values_of(message: Message) -> Any:
@@ -58,10 +58,10 @@ def values_of(message: Message) -> Any:
 
 
 async def test_a_form_is_asked_field_by_field() -> None:
-    answer, told, left = await answered(FORM, "2", "y", "1.5", "sug, 2")
+    answer, reply, left = await answered(FORM, "2", "y", "1.5", "sug, 2")
     assert values_of(answer) == {"size": "large", "milk": True, "shots": 1.5, "extras": ["sugar", "cinnamon"]}
     assert answer.text == "large, yes, 1.5, sugar and cinnamon"
-    assert told == [
+    assert reply == [
         "Your coffee?",
         "Which size? [1-2]",
         "  1. small",
@@ -76,9 +76,9 @@ async def test_a_form_is_asked_field_by_field() -> None:
 
 
 async def test_what_cannot_be_read_is_asked_again_with_the_reason() -> None:
-    answer, told, _ = await answered(FORM, "", "huge", "LARGE", "maybe", "no", "many", "3", "milk", "")
+    answer, reply, _ = await answered(FORM, "", "huge", "LARGE", "maybe", "no", "many", "3", "milk", "")
     assert values_of(answer) == {"size": "large", "milk": False, "shots": 3}
-    complaints = [line for line in told if (line.startswith("  ") and line[2].isalpha()) or line.startswith("  '")]
+    complaints = [line for line in reply if (line.startswith("  ") and line[2].isalpha()) or line.startswith("  '")]
     assert complaints == [
         "  This one is required. Ctrl-D declines the whole question.",
         "  'huge' is not one of the choices: type a number from 1 to 2, or the words",
@@ -89,13 +89,13 @@ async def test_what_cannot_be_read_is_asked_again_with_the_reason() -> None:
 
 
 async def test_a_single_field_is_not_asked_twice() -> None:
-    _, told, _ = await answered(Question("Shall I book it?", (Field("ok", "Shall I book it?", "boolean"),)), "n")
-    assert told == ["Shall I book it? [y/n]"]
+    _, answer, _ = await answered(Question("Shall I book it?", (Field("ok", "Shall I book it?", "boolean"),)), "n")
+    assert answer == ["Shall I book it? [y/n]"]
 
 
 async def test_the_field_of_a_plain_question_over_mcp_is_not_shown() -> None:
-    answer, told, _ = await answered(Question("Shall I order it?", (Field("answer", "answer"),)), "yes")
-    assert told == ["Shall I order it?"] and values_of(answer) == {"answer": "yes"}
+    answer, reply, _ = await answered(Question("Shall I order it?", (Field("answer", "answer"),)), "yes")
+    assert reply == ["Shall I order it?"] and values_of(answer) == {"answer": "yes"}
 
 
 async def test_ctrl_d_declines() -> None:

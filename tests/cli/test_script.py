@@ -98,11 +98,11 @@ def test_what_the_script_says_counts_before_the_variables(tmp_path: Path, monkey
 def test_another_failure_is_shown_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[BaseException] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, value, trace: seen.append(value))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         Gateway(echo, home=tmp_path).run(port=70000)
     other = ValueError("of the script's own")
     sys.excepthook(ValueError, other, None)
     assert seen == [other]
     with pytest.raises(SystemExit) as ending:
-        sys.excepthook(ConfigError, told.value, None)
+        sys.excepthook(ConfigError, raised.value, None)
     assert ending.value.code == 2

@@ -46,8 +46,10 @@ def test_a_command_that_serves_nothing_loads_no_server(arguments: list[str], tmp
 
 
 def test_the_public_names_are_there_before_they_are_loaded() -> None:
-    told = "import sabir, sys; print('sabir.gateway' in sys.modules, 'Gateway' in dir(sabir), sabir.Gateway.__module__)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    answer = (
+        "import sabir, sys; print('sabir.gateway' in sys.modules, 'Gateway' in dir(sabir), sabir.Gateway.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", answer], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False", "True", "sabir.gateway.gateway"]
     with pytest.raises(AttributeError, match="no attribute 'gatewy'"):
         _ = sabir.gatewy  # type: ignore[attr-defined]

@@ -46,7 +46,7 @@ def test_a_level_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_home_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     command = [sys.executable, "-c", "import sys; from sabir.cli.main import main; sys.exit(main())"]
-    told = subprocess.run(
+    done = subprocess.run(
         [*command, "serve", "--port", "0", "--home", str(tmp_path / "file" / "home")],
         capture_output=True,
         text=True,
@@ -54,9 +54,9 @@ def test_a_home_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
         cwd=tmp_path,
         check=False,
     )
-    assert told.returncode == BAD_USAGE
-    assert told.stderr.startswith("sabir: home: ")
-    assert "Traceback" not in told.stderr
+    assert done.returncode == BAD_USAGE
+    assert done.stderr.startswith("sabir: home: ")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("url", "text"), [("http://[::1", "hi"), ("http://127.0.0.1:9", "\udcff")])
@@ -71,6 +71,6 @@ def test_an_answer_is_printed_also_where_nothing_can_be_kept(
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SABIR_HOME", str(tmp_path / "file" / "home"))
     assert main(["ask", serve(Gateway(echo, home=home)).url + "/nlip", "hi"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "You said: hi\n"
-    assert "cannot be stored" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "You said: hi\n"
+    assert "cannot be stored" in printed.err

@@ -32,7 +32,7 @@ async def test_strangers_have_the_quotas_of_a_day_also_for_agents_on_other_nodes
     await until(lambda: "spender" in a.agents)
     for _ in range(4):
         await Asker(a, STRANGER).ask("?", "spender")
-    left = {each.name: each.remaining for each in await a.guard.usage.left(STRANGER)}
+    left = {item.name: item.remaining for item in await a.guard.usage.left(STRANGER)}
     assert left == {"daily-tokens": 600, "daily-cost": 0}
     with pytest.raises(RateLimited, match="the quota of 1 cost a day is used up"):
         await Asker(a, STRANGER).ask("?", "spender")
@@ -64,10 +64,10 @@ async def test_what_was_used_elsewhere_is_in_the_audit_line_and_counted_once(clu
     await until(lambda: "spender" in a.agents)
     ann = Asker(a)
     await ann.ask("?", "spender")
-    told = [line for at in await cluster.store.audit_lines(0, 100) for line in expand(at.line) if line.kind == "turn"]
-    assert [(line.caller, line.detail.get("tool")) for line in told] == [("key:ann", "read_db")]
+    found = [line for at in await cluster.store.audit_lines(0, 100) for line in expand(at.line) if line.kind == "turn"]
+    assert [(line.caller, line.detail.get("tool")) for line in found] == [("key:ann", "read_db")]
     metrics = [node.exchange.observer.metrics for node in (a, b)]  # type: ignore[union-attr]
-    spent = [each.prompt_tokens.value("spender") + each.completion_tokens.value("spender") for each in metrics]
+    spent = [metric.prompt_tokens.value("spender") + metric.completion_tokens.value("spender") for metric in metrics]
     assert spent == [0, 100]
 
 
@@ -83,8 +83,8 @@ async def test_a_refusal_on_another_node_is_one_line(cluster: Cluster) -> None: 
     await until(lambda: "careful" in a.agents)
     with pytest.raises(Forbidden):
         await Asker(a).ask("?", "careful")
-    told = [at.line for at in await cluster.store.audit_lines(0, 100)]
-    assert [(line.kind, line.outcome, line.caller, line.agent) for line in told] == [
+    found = [at.line for at in await cluster.store.audit_lines(0, 100)]
+    assert [(line.kind, line.outcome, line.caller, line.agent) for line in found] == [
         ("failed", "Forbidden", "key:ann", "careful")
     ]
 

@@ -89,8 +89,12 @@ async def test_an_unavailable_bus_is_reported_everywhere_and_so_is_its_return(
         assert refused.json()["content"] == "there is on another node, and the bus between the nodes is unavailable"
         assert (await client.post("/nlip/here", json=HELLO)).json()["content"] == "here"
         for path in ("/health", "/health/ready"):
-            told = await client.get(path)  # this node answers for its own agents
-            assert (told.status_code, told.json()["status"], told.json()["bus"]) == (200, "degraded", "unavailable")
+            response = await client.get(path)  # this node answers for its own agents
+            assert (response.status_code, response.json()["status"], response.json()["bus"]) == (
+                200,
+                "degraded",
+                "unavailable",
+            )
         shown = (await client.get("/metrics")).text
         assert "sabir_bus_up 0\n" in shown and "sabir_store_up 1\n" in shown
 

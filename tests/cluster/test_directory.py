@@ -78,8 +78,8 @@ async def test_two_owners_at_once_get_one_name_once(directory: Directory) -> Non
         *(directory.register(HOTEL, f"owner{n}") for n in range(8)),
         return_exceptions=True,
     )
-    assert sum(isinstance(each, Entry) for each in got) == 1
-    assert sum(isinstance(each, Conflict) for each in got) == 7
+    assert sum(isinstance(item, Entry) for item in got) == 1
+    assert sum(isinstance(item, Conflict) for item in got) == 7
 
 
 async def test_several_nodes_of_one_owner_offer_one_name(directory: Directory) -> None:

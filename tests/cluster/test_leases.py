@@ -91,7 +91,7 @@ async def nodes(request: pytest.FixtureRequest, server: PrivatePostgres, tmp_pat
 
 
 def door(gateway: Gateway) -> BusDoor:
-    (found,) = [each for each in gateway.doors if isinstance(each, BusDoor)]
+    (found,) = [item for item in gateway.doors if isinstance(item, BusDoor)]
     return found
 
 
@@ -217,5 +217,5 @@ async def test_what_could_not_be_renewed_is_tried_again_soon_and_not_with_the_ne
     door(node).lease = 36_000.0  # the next renewal would be in hours
     cut.mend()
     async with asyncio.timeout(30):
-        while not any(each > time.time() + 1000 for each in await listed(node, "hotel")):
+        while not any(item > time.time() + 1000 for item in await listed(node, "hotel")):
             await asyncio.sleep(0.05)

@@ -484,7 +484,7 @@ async def test_a_turn_that_was_handed_on_is_counted_once_and_what_it_used_goes_o
     ann = Asker(a)
     for _ in range(2):
         await ann.ask("?", "hotel")
-    left = {each.name: each.remaining for each in await a.guard.usage.left(ann.caller)}
+    left = {item.name: item.remaining for item in await a.guard.usage.left(ann.caller)}
     assert left == {"daily-turns": 0, "daily-tokens": 860}
     with pytest.raises(RateLimited, match="the quota of 2 turns a day is used up"):
         await ann.ask("?", "hotel")

@@ -71,7 +71,7 @@ pytestmark = [
 def node(name: str, folder: Path, shared: dict[str, Any], *agents: str) -> Any:
     """One gateway process."""
     config = folder / f"{name}.yaml"
-    entries = [{"id": each, "use": f"cluster_agents:{each}"} for each in agents]
+    entries = [{"id": agent, "use": f"cluster_agents:{agent}"} for agent in agents]
     config.write_bytes(msgspec.yaml.encode({**shared, "node": name, "home": str(folder / name), "agents": entries}))
     return load_script("killed").GatewayProcess(config, name=name)
 
@@ -127,15 +127,15 @@ class Pair:
     async def ask(self, url: str, text: str, *parts: Any) -> dict[str, Any]:
         reply = await self.post(url, text, *parts)
         assert reply.status_code == 200, reply.text
-        told: dict[str, Any] = reply.json()
-        return told
+        body: dict[str, Any] = reply.json()
+        return body
 
     async def get(self, url: str, **headers: str) -> httpx2.Response:
         return await self._http.get(url, headers=headers)
 
 
-def token_of(told: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(part for part in told["submessages"] if part["format"] == "token")
+def token_of(text: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(part for part in text["submessages"] if part["format"] == "token")
     return found
 
 
@@ -176,7 +176,7 @@ async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[P
             await front.start()
             yield Pair(a, b, front, nats, http)
         finally:
-            await asyncio.gather(*(each.kill(signal.SIGTERM) for each in (a, b)))
+            await asyncio.gather(*(item.kill(signal.SIGTERM) for item in (a, b)))
     await front.stop()
 
 
@@ -192,9 +192,9 @@ async def turns_that_alternate_stay_right(pair: Pair) -> None:
     words = [f"w{n}" for n in range(8)]
     token: list[dict[str, Any]] = []
     for n, word in enumerate(words):
-        told = await pair.ask(f"{pair.front.url}/nlip", word, *token)
-        assert told["content"] == f"{n + 1}: {' '.join(words[: n + 1])}"
-        token = [token_of(told)]
+        reply = await pair.ask(f"{pair.front.url}/nlip", word, *token)
+        assert reply["content"] == f"{n + 1}: {' '.join(words[: n + 1])}"
+        token = [token_of(reply)]
     assert pair.front.served == ["a", "b"] * 4
 
 
@@ -223,9 +223,9 @@ async def a_task_given_to_a_is_looked_at_on_b(pair: Pair) -> None:
     place = f"{pair.b.url}{accepted.headers['location']}"
     assert (await pair.get(place)).status_code in (200, 202)
     async with asyncio.timeout(20):
-        while (told := await pair.get(place, Prefer="wait=5")).status_code == 202:
+        while (response := await pair.get(place, Prefer="wait=5")).status_code == 202:
             pass
-    assert told.json()["content"] == "done: job"
+    assert response.json()["content"] == "done: job"
 
 
 async def a_restart_of_nats_is_ridden_out(pair: Pair) -> None:

@@ -111,9 +111,9 @@ def test_an_invalid_value_is_reported_by_place_and_expectation(tmp_path: Path, t
     (tmp_path / "a file.yaml").write_text(text)
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "a file.yaml")
-    told = str(raised.value)
-    assert told.startswith(f"{tmp_path / 'a file.yaml'}: {said}")
-    assert "\n" not in told and "secret@" not in told
+    answer = str(raised.value)
+    assert answer.startswith(f"{tmp_path / 'a file.yaml'}: {said}")
+    assert "\n" not in answer and "secret@" not in answer
 
 
 def test_what_stands_in_the_file_by_default_is_as_expected() -> None:
@@ -234,7 +234,7 @@ def test_an_agent_that_may_live_elsewhere_is_a_warning(
     tmp_path.chmod(0o700)
     with caplog.at_level(logging.WARNING, "sabir"):
         started(tmp_path, f"{more}\nrights: [{{roles: [admin], agents: [far-clerk, echo]}}]")
-    assert [each.getMessage() for each in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "rights[0].agents: there is no agent 'far-clerk' here; it may live elsewhere (there are echo)"
     ]
     with pytest.raises(ConfigError, match="there is no door 'nlipp'"):
@@ -260,8 +260,8 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
 
 
 def test_the_schema_says_which_levels_there_are() -> None:
-    told = msgspec.json.schema(Settings)["$defs"]["Log"]["properties"]["level"]
-    assert "warning" in told["pattern"]
+    answer = msgspec.json.schema(Settings)["$defs"]["Log"]["properties"]["level"]
+    assert "warning" in answer["pattern"]
 
 
 BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum"}

@@ -85,7 +85,7 @@ async def test_a_request_and_its_result_go_through_both_inboxes(dialogues: Dialo
 
 
 @pytest.mark.parametrize("reference", ["m1", "r1"])
-async def test_a_reply_names_the_message_or_what_it_wants_in_the_reply(dialogues: Dialogues, reference: str) -> None:
+async def test_a_reply_names_the_message_or_its_reply_with(dialogues: Dialogues, reference: str) -> None:
     await ask(dialogues)  # A-3, ACL-9
     posted = await dialogues.post(said("TASK_ACCEPT", sender="jules", message_id="m2", in_reply_to=reference), "eddy")
     assert posted.dialogue.conversation == "m1"
@@ -178,7 +178,7 @@ async def test_reply_by_and_result_by_set_the_timers(dialogues: Dialogues, clock
         ("9999-12-31", NOW + 604_800),
     ],
 )
-async def test_a_deadline_that_has_passed_is_now_and_none_is_for_ever(
+async def test_a_past_deadline_counts_as_now_and_every_deadline_ends(
     dialogues: Dialogues, at: str, due: float
 ) -> None:  # ACL-27
     payload = {"task_type": "ask", "task_description": "x", "result_by": at}

@@ -86,10 +86,10 @@ async def test_two_questions_in_one_conversation_are_answered_in_their_order(hom
         ]  # the second waits for the conversation
         await until(lambda: gateway.exchange.running == 2)
         gate.set()
-        assert [await each.words() for each in both] == ["what of one?", "what of two?"]
+        assert [await item.words() for item in both] == ["what of one?", "what of two?"]
         answers = [OnProgress(gateway, "A", own), OnProgress(gateway, "B", own)]
-        assert [await each.words() for each in answers] == ["one: A", "two: B"]
-        await asyncio.gather(*(each.running for each in (*both, *answers)))
+        assert [await answer.words() for answer in answers] == ["one: A", "two: B"]
+        await asyncio.gather(*(item.running for item in (*both, *answers)))
         assert not gateway.exchange.waits
 
 
@@ -130,8 +130,8 @@ async def test_one_key_on_two_connections_calls_the_agent_once(home: Path) -> No
             return past
 
         store.turn = slowly  # type: ignore[method-assign]
-        told = [OnProgress(gateway, "x", key="k") for _ in range(5)]
-        assert [await each.words() for each in told] == ["call 1"] * 5
+        answer = [OnProgress(gateway, "x", key="k") for _ in range(5)]
+        assert [await item.words() for item in answer] == ["call 1"] * 5
         assert len(called) == 1
 
 
@@ -146,10 +146,10 @@ async def test_a_key_whose_turn_failed_may_be_tried_again(home: Path) -> None:
         return "now"
 
     async with started(Gateway(failing, home=home)) as gateway:
-        told = [OnProgress(gateway, "x", key="k") for _ in range(2)]
+        found = [OnProgress(gateway, "x", key="k") for _ in range(2)]
         with pytest.raises(RateLimited):
-            await told[0].words()
-        assert await told[1].words() == "now"
+            await found[0].words()
+        assert await found[1].words() == "now"
 
 
 LONG = token_part("a-token-that-nobody-can-guess-0123456789", "conversation_peer")
@@ -164,9 +164,9 @@ async def test_two_first_messages_with_one_token_of_the_peer_begin_one_conversat
         return " ".join(past.asked.text for past in turn.conversation.turns)
 
     async with started(Gateway(remembering, home=home)) as gateway:
-        told = [OnProgress(gateway, text, LONG) for text in ("one", "two", "three")]
-        assert [await each.words() for each in told] == ["", "one", "one two"]
-        await asyncio.gather(*(each.running for each in told))
+        found = [OnProgress(gateway, text, LONG) for text in ("one", "two", "three")]
+        assert [await item.words() for item in found] == ["", "one", "one two"]
+        await asyncio.gather(*(item.running for item in found))
         conversations = gateway.exchange.conversations
         assert (conversations._begun, conversations.taken._taken) == ({}, {})
 
@@ -189,13 +189,13 @@ async def test_no_question_is_asked_by_a_gateway_that_stops(home: Path) -> None:
         return (await turn.ask("and?")).text
 
     async with started(Gateway(late, home=home)) as gateway:
-        told = OnProgress(gateway, "x")
+        answer = OnProgress(gateway, "x")
         await until(lambda: gateway.exchange.running == 1)
         closing = asyncio.create_task(gateway.exchange.close(30.0))
         await until(lambda: gateway.exchange.closing)
         gate.set()
         with pytest.raises(ShuttingDown):
-            await told.words()
+            await answer.words()
         assert await closing
 
 
@@ -211,8 +211,8 @@ async def test_open_conversations_are_counted_for_a_place_and_given_back(home: P
         assert await OnProgress(gateway, "x", address="2001:db8:0:1::1").words() == "You said: x"
 
         known = Caller("key:k", "key", address="192.0.2.1")
-        told = [OnProgress(gateway, "x", caller=known) for _ in range(2)]
-        assert [await each.words() for each in told] == ["You said: x"] * 2
+        found = [OnProgress(gateway, "x", caller=known) for _ in range(2)]
+        assert [await item.words() for item in found] == ["You said: x"] * 2
         with pytest.raises(RateLimited):
             await OnProgress(gateway, "x", caller=known).words()
         for row in await gateway.store.conversations(known.id):
@@ -230,11 +230,11 @@ async def test_a_turn_that_outlives_the_drain_time_gets_an_error(home: Path) -> 
         return "never"
 
     async with started(Gateway(endless, home=home)) as gateway:
-        told = OnProgress(gateway, "x")
+        answer = OnProgress(gateway, "x")
         await until(lambda: gateway.exchange.running == 1)
         assert await gateway.exchange.close(0.01)
         with pytest.raises(ShuttingDown, match="endless had not answered") as stopped:
-            await told.words()
+            await answer.words()
         assert stopped.value.retry_after > 0
 
 

@@ -20,9 +20,9 @@ def test_too_many_hops_are_too_many_however_they_are_written(serve: Serve, home:
     url = serve(Gateway(echo, home=home)).url
     for path, body in (("/nlip", NLIP), ("/a2a/echo/message:send", A2A)):
         headers = {"x-sabir-hops": hops, "a2a-version": "1.0"}
-        told = httpx2.post(url + path, json=body, headers=headers)
-        assert "a loop is likely" in told.text, (path, told.text)
-        assert told.status_code == 403  # who asked made it so; nothing here failed
+        response = httpx2.post(url + path, json=body, headers=headers)
+        assert "a loop is likely" in response.text, (path, response.text)
+        assert response.status_code == 403  # who asked made it so; nothing here failed
 
 
 @pytest.mark.parametrize("hops", ["0", "8", "-1", "many", ""])

@@ -9,7 +9,7 @@ from sabir.exchange.states import ENDED_EARLY, TRANSITIONS, TurnState, TurnStep,
 CELLS = [(state, step) for state in TurnState for step in TurnStep]
 
 
-@pytest.mark.parametrize(("state", "step"), CELLS, ids=lambda each: each.value)
+@pytest.mark.parametrize(("state", "step"), CELLS, ids=lambda item: item.value)
 def test_every_cell_of_the_table_is_a_transition_or_changes_nothing(state: TurnState, step: TurnStep) -> None:
     assert after(state, step) is TRANSITIONS[state].get(step, state)
 

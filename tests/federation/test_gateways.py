@@ -143,8 +143,8 @@ async def test_one_has_an_agent_card_and_is_asked_over_a2a(near: Served) -> None
 
 async def test_one_is_found_by_who_and_asked_over_nlweb(near: Served) -> None:
     async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as http:
-        told = (await http.post(f"{near.url}/who", json={"query": "colour"})).json()
-        assert f"{near.url}/ask/acme-asker" in [row["endpoint"] for row in told["results"]]
+        response = (await http.post(f"{near.url}/who", json={"query": "colour"})).json()
+        assert f"{near.url}/ask/acme-asker" in [row["endpoint"] for row in response["results"]]
         body = {"query": {"text": "hello"}, "prefer": {"streaming": False}}
         answer = await http.post(f"{near.url}/ask/acme-echo", json=body)
     assert "You said: hello" in answer.text
@@ -186,8 +186,8 @@ async def test_a_policy_of_the_other_is_shown_and_accepted_here(serve: Serve, ho
     until(lambda: "acme-keeper" in near.gateway.agents)
     refused = await ask(near.url, "acme-keeper", "hello")
     assert "privacy" in refused.text and refused.is_control
-    told = await ask(near.url, "acme-keeper", Message.text("What are your policies?").with_type("control"))
-    assert "I keep notes for a day." in told.text
+    answer = await ask(near.url, "acme-keeper", Message.text("What are your policies?").with_type("control"))
+    assert "I keep notes for a day." in answer.text
     agreed = await ask(near.url, "acme-keeper", accepting("privacy"))
     said = await ask(near.url, "acme-keeper", "hello", agreed.tokens)
     assert said.text == "noted: hello"
@@ -296,7 +296,7 @@ def test_the_configuration_names_them(home: Path) -> None:
         },
     }
     made = gateway_of(settings_of(values)).remote_gateways
-    assert [each.name for each in made] == ["acme", "plain"]
+    assert [item.name for item in made] == ["acme", "plain"]
     assert made["acme"].settings == RemoteGateway("https://acme.example", "a2a", "", ("*search*",), ("x",))
     assert (made["plain"].settings.url, made["plain"].prefix) == ("https://plain.example", "plain-")
 
@@ -528,8 +528,8 @@ async def test_a_caller_sees_and_uses_only_what_it_may(far: Served, serve: Serve
     assert (await ask(near.url, "acme-echo", "x")).text == "You said: x"
     assert "authentication" in (await ask(near.url, "acme-asker", "x")).text
     async with httpx2.AsyncClient(trust_env=False) as http:
-        told = (await http.post(f"{near.url}/who", json={"query": ""})).json()
+        body = (await http.post(f"{near.url}/who", json={"query": ""})).json()
         card = (await http.get(f"{near.url}/.well-known/agent-card.json")).json()
-    assert {row["definition"]["name"] for row in told["results"]} == {"local", "acme-echo"}
+    assert {row["definition"]["name"] for row in body["results"]} == {"local", "acme-echo"}
     listed = next(e for e in card["capabilities"]["extensions"] if e["uri"] == "urn:sabir:gateway:1")
-    assert [each["name"] for each in listed["params"]["agents"]] == ["local", "acme-echo"]
+    assert [item["name"] for item in listed["params"]["agents"]] == ["local", "acme-echo"]

@@ -128,7 +128,7 @@ async def test_a_list_that_names_other_places_does_not_lead_there(home: Path) ->
         "nonsense",
     ]
     near, server = await listed(home, lambda heard, number: http(200, {"results": rows}), "nlweb")
-    found = {name: each.place for name, each in near.remote_gateways["x"].agents.items()}
+    found = {name: item.place for name, item in near.remote_gateways["x"].agents.items()}
     assert found == {"x-inside": f"{server.url}/ask/inside", "x-file": f"{server.url}/ask"}
 
 
@@ -155,10 +155,13 @@ async def test_nonsense_is_reported_and_does_no_harm(home: Path, protocol: str) 
         near = Gateway(local, home=home, gateways=gateways)
         with serving(near):
             await until(
-                lambda: all("not answered yet" not in (each.unavailable or "") for each in near.remote_gateways)
+                lambda: all(
+                    "not answered yet" not in (remote_gateway.unavailable or "")
+                    for remote_gateway in near.remote_gateways
+                )
             )
             assert list(near.agents) == ["local"]
-            assert all(each.unavailable for each in near.remote_gateways)
+            assert all(remote_gateway.unavailable for remote_gateway in near.remote_gateways)
 
 
 async def test_a_gateway_that_refuses_us_is_reported(home: Path) -> None:
@@ -182,9 +185,9 @@ async def test_one_that_is_back_is_not_left_alone(serve: Serve, home: Path) -> N
     assert isinstance(there, RemoteAgent)
     assert there.peer.breaker.state == "open"
     async with httpx2.AsyncClient(trust_env=False) as client:
-        told = (await client.get(f"{near.url}/metrics")).text
-    assert "sabir_gateways_unavailable 1" in told
-    assert "sabir_peers_open 1" in told
+        response = (await client.get(f"{near.url}/metrics")).text
+    assert "sabir_gateways_unavailable 1" in response
+    assert "sabir_peers_open 1" in response
     with serving(Gateway(echo, home=home / "far"), port=far.port):
         await until(lambda: near.gateway.remote_gateways["acme"].unavailable is None)
         assert (await ask(near.url, "acme-echo", Message.text("x"))).text == "You said: x"
@@ -203,17 +206,17 @@ async def test_nodes_reach_the_agents_through_the_one_that_lists_them(home: Path
     with serving(Gateway(echo, home=home / "far")) as far:
         acme = {"acme": RemoteGateway(far.url, refresh=0.1)}
         one, two, three = node("one", acme), node("two", {}), node("three", acme)
-        for each in (one, two, three):
-            await each.start()
+        for value in (one, two, three):
+            await value.start()
         await until(lambda: isinstance(two.agents.get("acme-echo"), BusPeer))
         assert isinstance(one.agents["acme-echo"], RemoteAgent)
         assert isinstance(three.agents["acme-echo"], RemoteAgent)
         offered = await two.directory.find("acme-echo")
         assert {entry.node for entry in offered} == {"one", "three"}
         del far.gateway.agents["echo"]
-        await until(lambda: all("acme-echo" not in each.agents for each in (one, two, three)))
+        await until(lambda: all("acme-echo" not in item.agents for item in (one, two, three)))
         assert await two.directory.find("acme-echo") == []
-        for each in (three, two, one):
+        for element in (three, two, one):
             await store.open()
             await bus.open()
-            await each.stop()
+            await element.stop()

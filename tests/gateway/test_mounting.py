@@ -68,7 +68,7 @@ async def test_every_protocol_answers_below_the_path(url: str) -> None:
 
 def test_cards_links_and_places_name_the_path(url: str) -> None:
     card = httpx2.get(f"{url}/.well-known/agent-card.json").json()
-    assert all(each["url"].startswith(f"{url}/") for each in card["supportedInterfaces"])
+    assert all(item["url"].startswith(f"{url}/") for item in card["supportedInterfaces"])
     message = {"format": "text", "subformat": "english", "content": "hi"}
     accepted = httpx2.post(f"{url}/nlip", json=message, headers={"prefer": "respond-async"})
     assert accepted.status_code == 202 and accepted.headers["location"].startswith(f"{PREFIX}/nlip/tasks/")

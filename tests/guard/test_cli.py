@@ -40,8 +40,8 @@ def test_a_key_is_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
     assert main(["keys", "list", "--json"]) == 0
     assert all("hash" not in json.loads(line) for line in out(capsys).splitlines())
     assert main(["keys", "revoke", item_id]) == 0
-    told = f"revoked {item_id} (alice) in {here / '.sabir' / 'sabir.db'}\n"
-    assert out(capsys) == f"{told}A gateway that has just used it may accept it for up to 5 seconds more.\n"
+    answer = f"revoked {item_id} (alice) in {here / '.sabir' / 'sabir.db'}\n"
+    assert out(capsys) == f"{answer}A gateway that has just used it may accept it for up to 5 seconds more.\n"
     assert main(["keys", "revoke", item_id]) == 1
     assert capsys.readouterr().err == f"sabir: there is no key '{item_id}'\n"
 
@@ -61,8 +61,8 @@ def test_a_role_that_no_rule_knows_is_remarked_on(here: Path, capsys: pytest.Cap
     assert capsys.readouterr().err == ""  # there are no rules
     (here / "sabir.yaml").write_text("rights: [{roles: [staff, known]}]\n")
     assert main(["keys", "add", "alice", "--role", "staff", "--role", "operator"]) == 0
-    told = capsys.readouterr()
-    assert told.err == "" and "made just now" not in told.out
+    printed = capsys.readouterr()
+    assert printed.err == "" and "made just now" not in printed.out
     assert main(["keys", "add", "alice", "--role", "staf", "--role", "xyz"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "sabir: no rule of the configuration knows the role 'staf'; did you mean staff?",
@@ -78,8 +78,8 @@ def test_a_missing_store_is_reported_and_not_made(
     here: Path, capsys: pytest.CaptureFixture[str], command: str, where: tuple[str, ...]
 ) -> None:
     assert main([*command.split(), *where]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("sabir: there is no store at ") and told.out == ""
+    printed = capsys.readouterr()
+    assert printed.err.startswith("sabir: there is no store at ") and printed.out == ""
     assert list(here.iterdir()) == []
 
 

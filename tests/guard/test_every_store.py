@@ -83,37 +83,37 @@ async def test_places_are_exact_when_two_nodes_give_them_at_once(nodes: tuple[St
     begun = await asyncio.gather(*(begin(number) for number in range(100)))
     assert sum(begun) == 30
     stored = await nodes[0].list("place")
-    assert sorted(int(each.key) for each in stored) == [number for number, is_begun in enumerate(begun) if is_begun]
+    assert sorted(int(item.key) for item in stored) == [number for number, is_begun in enumerate(begun) if is_begun]
     await both[0].begin("bob", "x", until, Cap(1000, 30), Record("place", "x", b""))  # others have their own
 
 
 async def test_what_is_held_is_exact_when_two_nodes_take_it_at_once(nodes: tuple[Store, Store]) -> None:
-    both, until, most = holding(nodes), time.time() + 60, Cap(1000, 200)
+    both, until, peak = holding(nodes), time.time() + 60, Cap(1000, 200)
 
     async def hold(number: int) -> int:
         try:
-            return await both[number % 2].reserve("ann", str(number), until, most, 70, least=20)
+            return await both[number % 2].reserve("ann", str(number), until, peak, 70, least=20)
         except RateLimited:
             return 0
 
     held = await asyncio.gather(*(hold(number) for number in range(50)))
     assert (sum(held), held.count(70)) == (1000, 14)  # one has the rest, which is less than it wanted
     await both[0].commit("ann", str(held.index(70)), 10)
-    assert await both[1].reserve("ann", "late", until, most, 70, least=20) == 60
+    assert await both[1].reserve("ann", "late", until, peak, 70, least=20) == 60
     with pytest.raises(RateLimited, match="all is taken"):
-        await both[0].reserve("ann", "later", until, most, 70, least=20)
+        await both[0].reserve("ann", "later", until, peak, 70, least=20)
     await both[1].end("ann", "late")
-    assert await both[0].reserve("ann", "later", until, most, 50, least=50) == 50
+    assert await both[0].reserve("ann", "later", until, peak, 50, least=50) == 50
 
 
 async def test_what_has_expired_is_no_longer_held(nodes: tuple[Store, Store]) -> None:
-    both, now, most = holding(nodes), time.time(), Cap(100, 2)
-    await both[0].begin("ann", "gone", now - 1, most, Record("place", "gone", b""))
-    await both[0].reserve("ann", "gone", now - 1, most, 100, least=100)
-    await both[1].begin("ann", "one", now + 60, most, Record("place", "one", b""))
-    assert await both[1].reserve("ann", "one", now + 60, most, 100, least=100) == 100
+    both, now, peak = holding(nodes), time.time(), Cap(100, 2)
+    await both[0].begin("ann", "gone", now - 1, peak, Record("place", "gone", b""))
+    await both[0].reserve("ann", "gone", now - 1, peak, 100, least=100)
+    await both[1].begin("ann", "one", now + 60, peak, Record("place", "one", b""))
+    assert await both[1].reserve("ann", "one", now + 60, peak, 100, least=100) == 100
     with pytest.raises(RateLimited):
-        await both[0].begin("ann", "two", now + 60, most, Record("place", "two", b""))
+        await both[0].begin("ann", "two", now + 60, peak, Record("place", "two", b""))
 
 
 async def test_a_proof_is_good_once_when_it_comes_to_two_nodes_at_once(nodes: tuple[Store, Store]) -> None:
@@ -203,11 +203,11 @@ async def test_what_was_done_to_the_log_is_found_in_every_store(nodes: tuple[Sto
         ("DELETE FROM audit", "line 1: is gone (lines 1 to 6)"),
     ):
         await changed(nodes[0], statement)
-        broken = [str(each) for each in (await verify(nodes[1])).broken]
+        broken = [str(item) for item in (await verify(nodes[1])).broken]
         assert len(broken) == (found is not None) and (found is None or broken[0].startswith(found))
     await nodes[0].audit(AuditLine(2000.0, "turn", "key:7"))
-    told = [str(each) for each in (await verify(nodes[1])).broken]
-    assert told == ["line 7: the 6 lines before it are gone, and no policy did it"]
+    answer = [str(item) for item in (await verify(nodes[1])).broken]
+    assert answer == ["line 7: the 6 lines before it are gone, and no policy did it"]
 
 
 async def changed(store: Any, statement: str) -> None:

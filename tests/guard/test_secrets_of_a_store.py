@@ -27,7 +27,7 @@ OLD, NEW, OTHER = ("0123456789abcdef" * 2, "fedcba9876543210" * 2, "s" * 31 + "Ã
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "text"),
     [
         ("", "secrets[0]: expected 32 characters or more, and it is empty; `openssl rand -hex 32` makes one"),
         ("â€¦", "secrets[0]: expected 32 characters or more, and it has 1; `openssl rand -hex 32` makes one"),
@@ -35,10 +35,10 @@ OLD, NEW, OTHER = ("0123456789abcdef" * 2, "fedcba9876543210" * 2, "s" * 31 + "Ã
         ("env:SHORT", "secrets[0]: the environment variable SHORT: expected 32 characters or more, and it has 5; "),
     ],
 )
-def test_what_is_no_secret_is_refused_without_showing_it(tmp_path: Path, written: str, told: str) -> None:
+def test_what_is_no_secret_is_refused_without_showing_it(tmp_path: Path, written: str, text: str) -> None:
     with pytest.raises(ConfigError) as refused:
         keys_from(tmp_path, [written], {"SHORT": "hello"})
-    assert str(refused.value).startswith(told) and "hello" not in str(refused.value)
+    assert str(refused.value).startswith(text) and "hello" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -60,7 +60,7 @@ def test_only_a_secret_that_somebody_chose_is_slow_to_try(tmp_path: Path, monkey
     monkeypatch.setattr(hashlib, "scrypt", watched)
     [generated] = keys_from(tmp_path)
     chosen = [OLD.encode(), OTHER.encode(), b"\xff" * 31]
-    assert len({fingerprint(each) for each in (generated, *chosen)}) == 4
+    assert len({fingerprint(item) for item in (generated, *chosen)}) == 4
     assert slow == chosen
 
 
@@ -75,7 +75,7 @@ async def test_a_store_that_an_earlier_version_used_with_a_generated_secret_is_r
 
 
 async def starts(store: Store, *secrets: str, start: str = "", clock: Clock | None = None) -> bool:
-    made = Fingerprints(store, start or str(secrets), [each.encode() for each in secrets], clock or Clock())
+    made = Fingerprints(store, start or str(secrets), [secret.encode() for secret in secrets], clock or Clock())
     return await made.check()
 
 
@@ -95,7 +95,7 @@ async def test_a_node_with_others_says_so_once_at_each_start(
     assert await starts(store, OLD)
     assert not await starts(store, OTHER, start="first")
     assert not await starts(store, OTHER, start="first")  # another process of the same start
-    assert [(each.levelname, each.getMessage().count("\n")) for each in caplog.records] == [("ERROR", 0)]
+    assert [(record.levelname, record.getMessage().count("\n")) for record in caplog.records] == [("ERROR", 0)]
     assert "same `secrets:`" in caplog.text and "secret.key" in caplog.text and OTHER not in caplog.text
     assert not await starts(store, OTHER, start="second")
     assert len(caplog.records) == 2
@@ -134,12 +134,12 @@ async def test_of_two_that_start_at_once_with_different_secrets_one_logs_it(
 ) -> None:
     async def both(place: str) -> None:
         stores = [open_store(place), open_store(place)]
-        for each in stores:
-            await each.open()
-        known = await asyncio.gather(*(starts(each, secret) for each, secret in zip(stores, (OLD, NEW), strict=True)))
+        for store in stores:
+            await store.open()
+        known = await asyncio.gather(*(starts(item, secret) for item, secret in zip(stores, (OLD, NEW), strict=True)))
         assert sorted(known) == [False, True] and len(caplog.records) == 1
-        for each in stores:
-            await each.close()
+        for entry in stores:
+            await entry.close()
 
     if kind == "sqlite":
         await both(f"sqlite:///{tmp_path}/s.db")
@@ -163,7 +163,7 @@ async def test_a_store_that_was_moved_without_its_key_is_reported_and_with_it_is
     assert await started(first) == []
     second.mkdir()
     shutil.copy(first / "sabir.db", second)
-    told = await started(second)
-    assert len(told) == 1 and told[0].startswith("None of this node's secrets was used with this store before")
+    answer = await started(second)
+    assert len(answer) == 1 and answer[0].startswith("None of this node's secrets was used with this store before")
     shutil.copy(first / "secret.key", second)
     assert await started(second) == []

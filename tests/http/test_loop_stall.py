@@ -102,12 +102,12 @@ class GatewayProcess:
         """How long it took to stop, without the time that its busiest thread waited for a processor."""
         began, waited = time.monotonic(), self._waited()
         self.process.send_signal(signal.SIGTERM)
-        most = 0.0
+        peak = 0.0
         while self.process.poll() is None:
             assert time.monotonic() < began + 120, "the gateway did not stop"
-            most = max([most, *(after - waited.get(thread, 0.0) for thread, after in self._waited().items())])
+            peak = max([peak, *(after - waited.get(thread, 0.0) for thread, after in self._waited().items())])
             time.sleep(0.01)
-        return time.monotonic() - began - most
+        return time.monotonic() - began - peak
 
     def _waited(self) -> dict[str, float]:
         """Seconds that each thread could have run, but other programs did."""

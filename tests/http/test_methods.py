@@ -54,17 +54,17 @@ def test_head_answers_as_get_does_without_the_body(served: Served, path: str) ->
 @pytest.mark.parametrize("path", READ)
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_a_method_that_means_nothing_is_reported_which_do(served: Served, method: str, path: str) -> None:
-    told = _sent(served, method, path)
-    if told.status_code != 404:  # of what is not there
-        assert told.status_code == 405
-        assert {"GET", "HEAD"} <= {name.strip() for name in told.headers["allow"].split(",")}
+    answer = _sent(served, method, path)
+    if answer.status_code != 404:  # of what is not there
+        assert answer.status_code == 405
+        assert {"GET", "HEAD"} <= {name.strip() for name in answer.headers["allow"].split(",")}
 
 
 @pytest.mark.parametrize("path", STREAMS)
 def test_head_runs_no_turn_and_opens_no_stream(served: Served, path: str) -> None:
-    told = _sent(served, "HEAD", path)
-    assert told.status_code == 405
-    assert "HEAD" not in told.headers["allow"]
+    answer = _sent(served, "HEAD", path)
+    assert answer.status_code == 405
+    assert "HEAD" not in answer.headers["allow"]
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: 127.0.0.1\r\nHost: localhost\r\n"], ids=["none", "two"])

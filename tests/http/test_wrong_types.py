@@ -171,7 +171,7 @@ def test_a_field_of_another_type_is_read_or_refused_with_its_place(
     served: Served, sent: Sent, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    wrong: list[str] = []
+    lines: list[str] = []
     tried = 0
     with httpx2.Client(base_url=served.url, timeout=20, trust_env=False) as client:
         for steps in _places(sent.body):
@@ -183,9 +183,9 @@ def test_a_field_of_another_type_is_read_or_refused_with_its_place(
                     sent.path, content=body, headers={"content-type": "application/json", **sent.headers}
                 )
                 tried += 1
-                wrong += _faults(steps, value, answer)
+                lines += _faults(steps, value, answer)
     assert tried > 13 * 4
-    assert not wrong, f"{len(wrong)} of {tried}:\n" + "\n".join(wrong[:40])
+    assert not lines, f"{len(lines)} of {tried}:\n" + "\n".join(lines[:40])
     assert not caplog.records, caplog.text[:2000]
 
 

@@ -37,7 +37,7 @@ def add(a: int, b: int) -> int:
 
 
 @pytest.mark.parametrize("nlip_mode", [False, True])
-async def test_text_is_said_once_and_tool_results_are_chunks(nlip_mode: bool) -> None:  # MW-38, G-5
+async def test_text_is_sent_once_and_tool_results_are_chunks(nlip_mode: bool) -> None:  # MW-38, G-5
     asked = made(calling("add", a=1, b=2), "It is three.", enable_nlip=True, tools=[add], agent_id="sum")
     found = await chunks(asked, nlip_mode=nlip_mode)
     assert words(found) == "It is three."
@@ -108,7 +108,7 @@ async def test_earlier_messages_are_the_conversation() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Where do I live?"}]},
     ]
     await chunks(asked, messages)
-    given = [(each.role, each.content) for each in asked.model.asked[0]]  # type: ignore[attr-defined]
+    given = [(item.role, item.content) for item in asked.model.asked[0]]  # type: ignore[attr-defined]
     assert given == [
         ("system", "Be brief.\nSpeak English."),
         ("user", "I live in Bergen."),
@@ -181,7 +181,7 @@ async def test_members_talk_by_nlip_messages_if_configured(
 
     async def noting(self: NLIPSiblings, name: str, turn: Turn) -> Message:
         reply = await dispatch(self, name, turn)
-        sent.extend(str(each.metadata["to"]) for each in self.sent[-1:])
+        sent.extend(str(item.metadata["to"]) for item in self.sent[-1:])
         return reply
 
     monkeypatch.setattr(NLIPSiblings, "dispatch", noting)

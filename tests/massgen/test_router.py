@@ -88,7 +88,7 @@ async def routed(router: NLIPRouter, asked: NLIPMessage, turn: Turn | None = Non
 
 
 def results(responses: list[NLIPResponse]) -> list[tuple[str, Any, str | None]]:
-    return [(each.status, each.result, each.error) for response in responses for each in response.tool_results or ()]
+    return [(item.status, item.result, item.error) for response in responses for item in response.tool_results or ()]
 
 
 async def test_a_response_has_the_fields_that_the_design_gives_it() -> None:  # MW-13
@@ -121,7 +121,7 @@ async def test_disabled_the_tools_run_as_they_are_and_nothing_is_tracked() -> No
     router = NLIPRouter(ToolManager([add]), enable_nlip=False)
     assert not router.is_enabled()
     [response] = await routed(router, request(call("add", a=1), call("failing", "c2")))
-    assert [each.status for each in response.tool_results or ()] == ["success", "error"]
+    assert [item.status for item in response.tool_results or ()] == ["success", "error"]
     assert await router.state_manager.get_session_context("s") is None
     [passed] = await routed(router, request())
     assert passed.content == {"query": "x"}
@@ -190,7 +190,7 @@ async def test_whatever_goes_wrong_is_an_error_with_its_reason(asked: NLIPToolCa
 
 
 @pytest.mark.parametrize("name", ["lookup", "read_file"])
-async def test_a_result_that_has_a_key_error_is_no_failure(name: str) -> None:  # MW-18
+async def test_a_result_with_a_key_error_is_not_a_failure(name: str) -> None:  # MW-18
     def lookup() -> dict[str, str]:
         return {"error": "this is what the page says"}
 
@@ -306,7 +306,7 @@ async def test_nothing_is_left_behind_by_finished_calls() -> None:  # MW-23
     assert router.token_tracker._sessions == {}
     assert router.translators == translators
     gc.collect()
-    assert sum(isinstance(each, NLIPMessage) for each in gc.get_objects()) < 50
+    assert sum(isinstance(item, NLIPMessage) for item in gc.get_objects()) < 50
 
 
 async def test_a_builtin_name_means_the_builtin_tool(caplog: pytest.LogCaptureFixture) -> None:  # MW-15
@@ -377,8 +377,8 @@ async def test_a_stream_becomes_pieces_and_a_whole() -> None:  # MW-17, G-5
         yield StreamChunk("content", ".")
 
     router = NLIPRouter(ToolManager())
-    found = [each.content async for each in router.stream_nlip_response(chunks(), request())]
-    assert [each.get("content") for each in found] == ["One. ", "Two", None, ".", "One. Two."]
+    found = [item.content async for item in router.stream_nlip_response(chunks(), request())]
+    assert [item.get("content") for item in found] == ["One. ", "Two", None, ".", "One. Two."]
     assert found[2]["tool_calls"] == [
         {"tool_id": "1", "tool_name": "add", "parameters": {"a": 1}, "require_confirmation": False}
     ]
@@ -399,8 +399,8 @@ async def test_streaming_keys_act(own: dict[str, bool], pieces: list[str]) -> No
             yield StreamChunk("content", piece)
 
     router = NLIPRouter(ToolManager(), config={"router_config": own})
-    found = [each.content async for each in router.stream_nlip_response(chunks(), request())]
-    assert [each["content"] for each in found if each["partial"]] == pieces
+    found = [item.content async for item in router.stream_nlip_response(chunks(), request())]
+    assert [item["content"] for item in found if item["partial"]] == pieces
     assert found[-1]["content"] == "One. Two."
 
 

@@ -99,7 +99,7 @@ CLASSES = [
 @pytest.mark.parametrize(("name", "package", "ours"), CLASSES, ids=lambda value: str(value)[:20])
 def test_every_class_of_the_design_is_here_with_its_methods(name: str, package: str, ours: types.ModuleType) -> None:
     seed = defined(name, package)
-    classes = {n: each for n, each in seed.items() if isinstance(each, type) and "seed_" in each.__module__}
+    classes = {n: item for n, item in seed.items() if isinstance(item, type) and "seed_" in item.__module__}
     assert classes
     for class_name, theirs in classes.items():
         mine = getattr(ours, class_name)
@@ -121,7 +121,7 @@ def test_the_fields_of_the_schema_are_those_of_the_design() -> None:  # MW-2 to 
         extra = set(getattr(schema, name).__struct_fields__) - fields
         assert extra <= {"authentication"}
     assert set(seed["NLIPMessage"].model_fields) == set(schema.NLIPMessage.__struct_fields__)
-    assert [each.value for each in seed["NLIPMessageType"]] == [each.value for each in schema.NLIPMessageType]
+    assert [item.value for item in seed["NLIPMessageType"]] == [item.value for item in schema.NLIPMessageType]
 
 
 def test_a_message_of_the_design_is_read_and_written_alike() -> None:
@@ -163,8 +163,8 @@ async def test_our_router_answers_as_the_router_of_the_design(tool_name: str) ->
     ours = router.NLIPRouter(MockToolManager())
     asked = request(tool_name, tool_name)
     found = []
-    for each in (seed, ours):
-        responses = [response async for response in each.route_message(asked)]
+    for item in (seed, ours):
+        responses = [response async for response in item.route_message(asked)]
         found.append([response.model_dump(mode="json") for response in responses])
     for response in (*found[0], *found[1]):
         del response["control"]["message_id"], response["control"]["timestamp"]
@@ -173,8 +173,8 @@ async def test_our_router_answers_as_the_router_of_the_design(tool_name: str) ->
 
 async def test_an_error_is_answered_as_in_the_design() -> None:  # MW-14
     seed = defined("router", NLIP)["NLIPRouter"](MockToolManager())
-    for each in (seed, router.NLIPRouter(MockToolManager())):
-        [response] = [response async for response in each.route_message(request())]
+    for item in (seed, router.NLIPRouter(MockToolManager())):
+        [response] = [response async for response in item.route_message(request())]
         assert response.control.message_type == "error"
         assert response.content == {"error": "No tool calls found in request", "original_request": "m1"}
         assert response.token == request().token
@@ -183,7 +183,7 @@ async def test_an_error_is_answered_as_in_the_design() -> None:  # MW-14
 @pytest.mark.parametrize("name", ["translator_mcp", "translator_custom", "translator_builtin"])
 async def test_translators_give_the_dicts_of_the_design(name: str) -> None:  # MW-25, G-16
     seed = defined(name, f"{NLIP}.translator")
-    [theirs] = [each for n, each in seed.items() if n.endswith("Translator") and n != "ProtocolTranslator"]
+    [theirs] = [item for n, item in seed.items() if n.endswith("Translator") and n != "ProtocolTranslator"]
     ours = getattr(sys.modules[f"{NLIP}.translator"], theirs.__name__)
     call = NLIPToolCall(tool_id="1", tool_name="t", parameters={"a": 1}, require_confirmation=True)
     assert await theirs().nlip_to_native_call(call) == await ours().nlip_to_native_call(call)

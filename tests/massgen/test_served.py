@@ -47,7 +47,7 @@ def shop(serve: Serve, home: Path) -> str:
 def test_tool_calls_of_an_envelope_are_run_and_answered_in_kind(shop: str) -> None:  # MW-8, MW-13, MW-19
     asked = envelope({}, call("price", item="tea"), call("price", "c2", item="gold"), call("nosuch", "c3"))
     found = httpx2.post(f"{shop}/shopkeeper", json=asked, timeout=15).json()
-    assert [(each["tool_id"], each["status"]) for each in found["tool_results"]][::2] == [
+    assert [(tool_result["tool_id"], tool_result["status"]) for tool_result in found["tool_results"]][::2] == [
         ("c1", "success"),
         ("c3", "error"),
     ]
@@ -64,7 +64,7 @@ def test_a_request_without_tool_calls_is_a_chat(shop: str) -> None:  # MW-14
     assert found["content"]["content"] == "Tea is 3 euros."
     streamed = httpx2.post(f"{shop}/shopkeeper", json=asked, headers={"accept": "text/event-stream"}, timeout=15).text
     pieces = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: ")]
-    assert "".join(each["content"].get("content", "") for each in pieces[:-1]) == "Tea is 3 euros."
+    assert "".join(piece["content"].get("content", "") for piece in pieces[:-1]) == "Tea is 3 euros."
 
 
 def test_a_call_that_needs_confirmation_waits_and_is_confirmed_later(shop: str) -> None:  # MW-20
@@ -122,21 +122,21 @@ def test_an_example_of_the_design_runs_against_an_openai_server(
 ) -> None:  # MW-60
     path = EXAMPLES / f"{name}.yaml"
     values = {**yaml.safe_load(path.read_text()), "home": str(home)}
-    scripts = {each["id"]: each["backend"]["script"] for each in values["agents"]}
+    scripts = {agent["id"]: agent["backend"]["script"] for agent in values["agents"]}
 
     def model(body: dict[str, Any]) -> Any:
         """The script of the example's mock, said by a server: the first step whose words are in the last message."""
         last = body["messages"][-1]["content"]
         said = last if isinstance(last, str) else json.dumps(last)
         steps = scripts[body["model"]]
-        step = next((each for each in steps if each.get("when", "") in said), steps[-1])
+        step = next((item for item in steps if item.get("when", "") in said), steps[-1])
         if "say" in step:
             return step["say"]
-        return calls(*((each["name"], each["arguments"]) for each in step["tool_calls"]))
+        return calls(*((tool_call["name"], tool_call["arguments"]) for tool_call in step["tool_calls"]))
 
     with scripted(model) as server:
-        for each in values["agents"]:
-            each["backend"] = {"type": "openai", "model": each["id"], "base_url": server.url, "api_key": "x"}
+        for entry in values["agents"]:
+            entry["backend"] = {"type": "openai", "model": entry["id"], "base_url": server.url, "api_key": "x"}
         url = serve(gateway_of(settings_of(values), path)).url + "/nlip"
         asked = envelope({"messages": [{"role": "user", "content": question}], "options": {}})
         found = httpx2.post(url, json=asked, timeout=60).json()

@@ -56,7 +56,7 @@ async def test_a_session_keeps_its_messages(store: Any) -> None:  # MW-28
     context = await manager.get_session_context("s")
     assert context is not None
     assert list(context) == ["created_at", "last_activity", "messages", "metadata", "state"]
-    assert [each.content["query"] for each in context["messages"]] == ["one", "two"]
+    assert [item.content["query"] for item in context["messages"]] == ["one", "two"]
     assert context["messages"][0].control.authentication is None  # MW-10: never stored
     assert context["metadata"] == {"who": "ann"}
     assert context["created_at"].tzinfo is not None

@@ -307,7 +307,7 @@ def gateway(home: str) -> Gateway:
         await doors[0].changed("prompts")
         return "told"
 
-    made = [each for each in globals().values() if isinstance(each, FunctionAgent)]
+    made = [item for item in globals().values() if isinstance(item, FunctionAgent)]
     built = Gateway(*made, trigger_tools, trigger_prompts, home=home, store="memory://")
     doors.extend(door for door in built.doors if door.name == "mcp")
     return built

@@ -84,9 +84,9 @@ def _become(asking: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    told = json.loads(said)
-    os.chdir(told["folder"])
-    sys.argv = told["arguments"]
+    body = json.loads(said)
+    os.chdir(body["folder"])
+    sys.argv = body["arguments"]
     threading.Thread(target=_end_with, args=(asking,), daemon=True).start()
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")

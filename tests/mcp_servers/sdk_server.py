@@ -85,9 +85,9 @@ def form(message: str, **properties: Json) -> Json:
     return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
-def sample(words: str, most: int) -> Json:
+def sample(words: str, limit: int) -> Json:
     messages = [{"role": "user", "content": text(words)}]
-    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": most}}
+    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": limit}}
 
 
 def signed(state: str) -> str:
@@ -326,7 +326,7 @@ class Everything:
                 return wanted(user_context=form("What context should the prompt use?", context={"type": "string"}))
             case _:
                 blocks = [text("This is a simple prompt for testing.")]
-        return {"messages": [{"role": "user", "content": each} for each in blocks], "resultType": "complete"}
+        return {"messages": [{"role": "user", "content": block} for block in blocks], "resultType": "complete"}
 
     async def list_resources(self, ctx: Any, params: Any) -> Json:
         listed = [{"uri": uri, "name": uri, "mimeType": media} for uri, (media, _) in RESOURCES.items()]
@@ -353,7 +353,7 @@ class Everything:
         return {"contents": [contents], "resultType": "complete"}
 
     async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> Json:
-        values = [each for each in ("paris", "park", "party") if each.startswith(params.argument.value)]
+        values = [item for item in ("paris", "park", "party") if item.startswith(params.argument.value)]
         return {"completion": {"values": values, "total": len(values), "hasMore": False}, "resultType": "complete"}
 
 

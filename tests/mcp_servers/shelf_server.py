@@ -129,8 +129,8 @@ class Shelf:
         else:
             request = types.ElicitRequest(params=types.ElicitRequestURLParams.model_validate(SIGN))
             metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
-            told = await ctx.session.send_request(request, types.ElicitResult, metadata=metadata)
-            answer = told.model_dump(mode="json", by_alias=True, exclude_none=True)
+            reply = await ctx.session.send_request(request, types.ElicitResult, metadata=metadata)
+            answer = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
         words = f"{answer['action']} {answer.get('content')}"
         return {"content": [{"type": "text", "text": words}], "resultType": "complete"}
 
@@ -143,8 +143,8 @@ class Shelf:
         else:
             request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(QUESTION))
             metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
-            told = await ctx.session.send_request(request, types.ElicitResult, metadata=metadata)
-            answer = told.model_dump(mode="json", by_alias=True, exclude_none=True)
+            reply = await ctx.session.send_request(request, types.ElicitResult, metadata=metadata)
+            answer = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
         sure = (answer.get("content") or {}).get("sure")
         if not sure:
             return {**TORN, "resultType": "complete"}

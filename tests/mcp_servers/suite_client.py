@@ -43,8 +43,8 @@ async def use(peer: McpPeer) -> None:
     calls = CONTEXT.get("toolCalls")
     if calls is None:
         calls = [{"name": name, "arguments": arguments(tool)} for name, tool in peer.tools.items()]
-    for each in calls:
-        await peer.call(each["name"], each.get("arguments") or {}, ask=answer)
+    for call in calls:
+        await peer.call(call["name"], call.get("arguments") or {}, ask=answer)
     if SCENARIO == "http-standard-headers":
         await peer.prompt("test_prompt")
         await peer.read("file:///path/to/file%20name.txt")
@@ -70,6 +70,6 @@ async def main(url: str) -> None:
 if __name__ == "__main__":
     try:
         asyncio.run(main(sys.argv[-1]))
-    except SabirError as wrong:
-        print(f"{SCENARIO}: {wrong}", file=sys.stderr)
+    except SabirError as exc:
+        print(f"{SCENARIO}: {exc}", file=sys.stderr)
         sys.exit(1)

@@ -88,7 +88,7 @@ def test_a_span_says_which_node_it_is_of_and_that_it_was_served(serve: Serve, ho
         say(served.url)
         until(lambda: taken)
     (of_resource,) = taken[0].resource_spans
-    names = {each.key: each.value.string_value for each in of_resource.resource.attributes}
+    names = {attribute.key: attribute.value.string_value for attribute in of_resource.resource.attributes}
     assert (names["service.name"], names["service.instance.id"]) == ("sabir", "harbour")
     (span,) = of_resource.scope_spans[0].spans
     assert (span.name, span.kind) == ("turn parrot", SERVER_KIND)
@@ -122,7 +122,9 @@ async def test_an_unavailable_collector_is_logged_once_and_blocks_nobody(
     begun = time.monotonic()
     await gateway.stop()
     assert time.monotonic() - begun < 3.0
-    told = [f"{each.levelname} {each.getMessage()}" for each in caplog.records if not each.name.startswith("httpx2")]
-    assert told == [
+    logged = [
+        f"{record.levelname} {record.getMessage()}" for record in caplog.records if not record.name.startswith("httpx2")
+    ]
+    assert logged == [
         f"WARNING Trace collector at http://127.0.0.1:{port}/v1/traces is unavailable; spans are lost until it is back"
     ]

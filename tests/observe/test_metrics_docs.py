@@ -17,9 +17,9 @@ def test_every_metric_is_in_the_docs_as_it_is(home: Path) -> None:
     )
     assert gateway.exchange.observer is not None
     made = []
-    for each in gateway.exchange.observer.metrics:
-        labels = ", ".join(f"`{label}`" for label in each.labels)
-        made.append(f"| `{each.name}` | {each.kind} | {labels} | {each.text} | {each.over} |")
+    for metric in gateway.exchange.observer.metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        made.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.text} | {metric.over} |")
     page = (ROOT / "docs" / "watching.md").read_text(encoding="utf-8")
     assert [line for line in page.splitlines() if line.startswith(("| `sabir_", "| `nlip_"))] == [
         line.replace("|  |", "| |") for line in made

@@ -202,14 +202,14 @@ def test_without_traces_a_context_is_handed_on_if_it_is_one(serve: Serve, home: 
 # -- logs -----------------------------------------------------------------------------------------
 
 
-def logged(formatter: logging.Formatter, text: str, *args: Any, wrong: BaseException | None = None) -> str:
+def logged(formatter: logging.Formatter, text: str, *args: Any, invalid: BaseException | None = None) -> str:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     handler.addFilter(Scrub())
     logger = logging.Logger(f"test {threading.get_ident()}")
     logger.addHandler(handler)
-    logger.warning(text, *args, exc_info=wrong)
+    logger.warning(text, *args, exc_info=invalid)
     return stream.getvalue()
 
 

@@ -25,8 +25,8 @@ def folder() -> Iterator[Path]:
 def metrics(turns: int, seconds: tuple[float, ...] = (), up: float = 1.0, waiting: float = 0.0) -> Metrics:
     made = Metrics()
     made.turns.add("nlip-http", "echo", "ok", by=turns)
-    for each in seconds:
-        made.seconds.add(each, "nlip-http", "echo")
+    for second in seconds:
+        made.seconds.add(second, "nlip-http", "echo")
     made.gauge("up", "Up.", read=lambda: up, over="min")
     made.gauge("waiting", "Waiting.", read=lambda: waiting)
     return made
@@ -42,13 +42,15 @@ async def test_counters_and_histograms_are_added_and_gauges_folded_as_they_say(f
     await one.join()
     await two.join()
     for group in (one, two):
-        told = await group.text()
-        assert lines(told, "sabir_turns_total{") == ['sabir_turns_total{door="nlip-http",agent="echo",outcome="ok"} 20']
-        assert lines(told, "up ", "waiting ") == ["up 0", "waiting 5"]
-        (count,) = lines(told, "sabir_turn_seconds_count")
-        (total,) = lines(told, "sabir_turn_seconds_sum")
-        (half,) = [line for line in lines(told, "sabir_turn_seconds_bucket") if 'le="0.25"' in line]
-        assert [each.rpartition(" ")[2] for each in (count, total, half)] == ["3", "0.601", "1"]
+        answer = await group.text()
+        assert lines(answer, "sabir_turns_total{") == [
+            'sabir_turns_total{door="nlip-http",agent="echo",outcome="ok"} 20'
+        ]
+        assert lines(answer, "up ", "waiting ") == ["up 0", "waiting 5"]
+        (count,) = lines(answer, "sabir_turn_seconds_count")
+        (total,) = lines(answer, "sabir_turn_seconds_sum")
+        (half,) = [line for line in lines(answer, "sabir_turn_seconds_bucket") if 'le="0.25"' in line]
+        assert [item.rpartition(" ")[2] for item in (count, total, half)] == ["3", "0.601", "1"]
     await one.leave()
     await two.leave()
 
@@ -60,9 +62,9 @@ async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_t
     await one.join()
     await two.join()
     await two.leave()
-    told = await one.text()
-    assert lines(told, "sabir_turns_total{", "waiting ")[0].endswith(" 20")
-    assert "waiting 1\n" in told  # nobody waits at one that is gone
+    answer = await one.text()
+    assert lines(answer, "sabir_turns_total{", "waiting ")[0].endswith(" 20")
+    assert "waiting 1\n" in answer  # nobody waits at one that is gone
     three = WorkerGroup(folder, metrics(2))
     await three.join()
     for group in (one, three):

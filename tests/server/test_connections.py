@@ -98,8 +98,8 @@ def test_requests_that_do_not_wait_for_their_answers_get_them_in_order(serve: Se
 
 def test_a_head_request_gets_no_body_and_an_old_client_a_closed_connection(serve: Serve, home: Path) -> None:
     port = serve(Gateway(echo, home=home)).port
-    told = heard(port, b"HEAD /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 405 ") and told.endswith(b"\r\n\r\n")
+    answer = heard(port, b"HEAD /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 405 ") and answer.endswith(b"\r\n\r\n")
     old = heard(port, kept_open("old").replace(b"HTTP/1.1", b"HTTP/1.0"))
     assert old.startswith(b"HTTP/1.1 200 ") and b"connection: close\r\n" in old and b" old" in old
 

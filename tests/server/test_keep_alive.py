@@ -66,8 +66,8 @@ async def echo(turn: Turn) -> str:
 def test_the_same_head_with_other_words_gets_its_own_answers(serve: Serve, home: Path) -> None:
     with connected(serve(Gateway(echo, home=home)).port) as client:
         for word in ("one", "two", "six", "ten"):
-            status, told = client.ask(request(word))
-            assert (status, told["content"]) == (b"HTTP/1.1 200 OK", f"{word} from 127.0.0.1")
+            status, reply = client.ask(request(word))
+            assert (status, reply["content"]) == (b"HTTP/1.1 200 OK", f"{word} from 127.0.0.1")
 
 
 def test_the_caller_comes_from_the_connection_and_not_from_the_head(serve: Serve, home: Path) -> None:
@@ -152,6 +152,6 @@ def test_a_refusal_between_two_answers_is_a_refusal(serve: Serve, home: Path) ->
     with connected(serve(Gateway(echo, home=home)).port) as client:
         known = request("one")
         client.ask(known)
-        status, told = client.ask(known.replace(b'"content"', b'"cOntenz"'))
-        assert status.startswith(b"HTTP/1.1 4") and told["messagetype"] == "error"
+        status, reply = client.ask(known.replace(b'"content"', b'"cOntenz"'))
+        assert status.startswith(b"HTTP/1.1 4") and reply["messagetype"] == "error"
         assert client.ask(known)[0] == b"HTTP/1.1 200 OK"

@@ -193,8 +193,10 @@ def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
             assert b"done: work" in answer
         assert running.process.wait(15) in (0, -signal.SIGTERM)
         assert running.process.stderr is not None
-        told = running.process.stderr.read()
-        assert re.search(r"INFO Stopping; waiting up to 30 s for 1 running turn\n(?s:.*)INFO Stopped\n$", told), told
+        printed = running.process.stderr.read()
+        assert re.search(r"INFO Stopping; waiting up to 30 s for 1 running turn\n(?s:.*)INFO Stopped\n$", printed), (
+            printed
+        )
 
 
 def test_a_gateway_with_nothing_to_do_says_that_it_stops_and_has_stopped(tmp_path: Path) -> None:
@@ -210,8 +212,8 @@ def test_the_collector_passes_over_what_was_there_at_the_start(tmp_path: Path) -
     """Full collections of all that a gateway imports stopped it again and again, which was the tail of its answers."""
     (tmp_path / "mine.py").write_text(AGENTS)
     with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: frozen, use: 'mine:frozen'}}]\n") as running:
-        told = httpx2.post(running.url + "/nlip/frozen", content=say("how many?"), timeout=10).json()["content"]
-    assert int(told) > 50_000
+        body = httpx2.post(running.url + "/nlip/frozen", content=say("how many?"), timeout=10).json()["content"]
+    assert int(body) > 50_000
 
 
 def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None:
@@ -264,8 +266,8 @@ def test_metrics_tell_of_all_workers_and_what_a_dead_one_counted_stays_counted(t
         pids.add(victim)
         while len(pids) < 3 and time.monotonic() < end:  # until a new one has taken its place
             try:
-                told = counted(running.url)
-                assert told == asked
+                answer = counted(running.url)
+                assert answer == asked
                 ask()
             except httpx2.TransportError:
                 continue
@@ -334,9 +336,9 @@ def test_a_stopping_gateway_ends_even_if_a_part_of_it_never_does(tmp_path: Path,
 def test_a_gateway_that_ended_in_time_leaves_the_process_it_ran_in_alone(home: Path) -> None:
     with serving(Gateway(echo, home=home)) as served:
         served.server.handle_exit(signal.SIGTERM, None)
-        assert any(isinstance(each, threading.Timer) for each in threading.enumerate())
+        assert any(isinstance(item, threading.Timer) for item in threading.enumerate())
     end = time.monotonic() + 10
-    while any(isinstance(each, threading.Timer) for each in threading.enumerate()):
+    while any(isinstance(item, threading.Timer) for item in threading.enumerate()):
         assert time.monotonic() < end, "the watch would end this process"
         time.sleep(0.01)
 

@@ -170,7 +170,7 @@ async def test_numbers_grow_also_after_everything_was_dropped(letters: Letters) 
     assert await letters.last_letter() == later.number
 
 
-async def test_dead_letters_are_listed_counted_and_taken_out(letters: Letters) -> None:  # ACL-35
+async def test_dead_letters_are_listed_counted_and_removed(letters: Letters) -> None:  # ACL-35
     await letters.put_letters((letter("a"), letter("b")))
     for row in await letters.take_letters("jules", "", "n1", 60.0, 10):
         await letters.move_to_dead(row.number, DeadRow("jules", row.body, "no", 3, NOW))
@@ -183,7 +183,7 @@ async def test_dead_letters_are_listed_counted_and_taken_out(letters: Letters) -
     assert await letters.count_dead() == {}
 
 
-async def test_a_letter_that_nobody_came_for_is_dead(store: Store, letters: Letters) -> None:  # ACL-32
+async def test_a_letter_that_nobody_fetched_is_dead(store: Store, letters: Letters) -> None:  # ACL-32
     await letters.put_letters((letter("old", expires=NOW - 1), letter("young")))
     await store.sweep(NOW)
     assert [row.id for row in await letters.waiting_letters("jules")] == ["young"]
@@ -338,7 +338,7 @@ async def test_due_timers_are_found_the_oldest_first(letters: Letters) -> None: 
     assert await letters.count_open("jules") == 4
 
 
-async def test_a_message_is_found_by_its_id_and_by_what_it_wants_in_the_reply(letters: Letters) -> None:  # ACL-15, A-3
+async def test_a_message_is_found_by_its_id_and_by_its_reply_with(letters: Letters) -> None:  # ACL-15, A-3
     await letters.converse(DialogueEntry(None, 0, (said(),)))
     for reference in ("m1", "r1"):
         found = await letters.utterance(reference, "eddy", "jules")
@@ -404,7 +404,7 @@ def test_a_letter_is_compared_with_its_lane_and_not_with_the_whole_inbox() -> No
     assert "l.lane <> ''" in PUT_LETTERS_BY_LANE
 
 
-async def test_taking_from_a_long_inbox_costs_what_it_costs_from_a_short_one(tmp_path: Path) -> None:  # ACL-54
+async def test_reading_a_long_inbox_costs_no_more_than_reading_a_short_one(tmp_path: Path) -> None:  # ACL-54
     store = open_store(f"sqlite:///{tmp_path}/sabir.db")
     await store.open()
     assert isinstance(store, Letters)

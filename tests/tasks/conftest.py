@@ -122,5 +122,5 @@ async def node(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             address = await request.getfixturevalue("new_server").schema("tasks")
         nodes = Nodes(address)
         yield nodes
-        for each in nodes.made:
-            await each.close()
+        for item in nodes.made:
+            await item.close()

@@ -37,8 +37,8 @@ def test_a_node_that_is_killed_is_gone_and_one_that_lives_is_not(tmp_path: Path)
 
 def test_of_two_nodes_with_one_name_the_first_keeps_its_sign(tmp_path: Path) -> None:
     first, second, third = Sign(tmp_path, "same"), Sign(tmp_path, "same"), Sign(tmp_path, "third")
-    for each in (first, second, third):
-        each.show()
+    for item in (first, second, third):
+        item.show()
     second.take_away()
     assert third.gone() == frozenset()
     first.take_away()

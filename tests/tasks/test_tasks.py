@@ -148,12 +148,12 @@ async def test_a_question_is_answered_once(node: MakeNode) -> None:
     task = await here.tasks.submit(asked("paint"))
     await here.tasks.wait(task.id, ADA, 30)
     colours = ("red", "blue", "green")
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *(here.tasks.answer(task.id, ADA, Message.text(colour)) for colour in colours), return_exceptions=True
     )
-    assert sorted(type(each).__name__ for each in told) == ["Conflict", "Conflict", "TaskRow"]
+    assert sorted(type(item).__name__ for item in answers) == ["Conflict", "Conflict", "TaskRow"]
     done = await until(lambda seen: seen.state == "completed", here, task.id)
-    taken = next(colour for colour, each in zip(colours, told, strict=True) if not isinstance(each, Exception))
+    taken = next(colour for colour, item in zip(colours, answers, strict=True) if not isinstance(item, Exception))
     assert done.reply is not None and done.reply.text == taken
 
 
@@ -214,13 +214,13 @@ async def test_a_question_can_be_cancelled(node: MakeNode) -> None:
 
 
 async def test_more_tasks_than_run_at_once_wait_their_turn(node: MakeNode) -> None:
-    most = running = 0
+    peak = running = 0
 
     @agent(name="counting")
     async def counting(turn: Turn) -> str:
-        nonlocal most, running
+        nonlocal peak, running
         running += 1
-        most = max(most, running)
+        peak = max(peak, running)
         await asyncio.sleep(0)
         running -= 1
         return turn.text
@@ -228,8 +228,8 @@ async def test_more_tasks_than_run_at_once_wait_their_turn(node: MakeNode) -> No
     here = await node(counting, running=3)
     tasks = [await here.tasks.submit(asked(str(n))) for n in range(12)]
     done = await asyncio.gather(*(here.tasks.wait(task.id, ADA, 30) for task in tasks))
-    assert [each.reply.text for each in done if each.reply is not None] == [str(n) for n in range(12)]
-    assert most <= 3
+    assert [item.reply.text for item in done if item.reply is not None] == [str(n) for n in range(12)]
+    assert peak <= 3
 
 
 async def test_an_owner_has_a_limit_and_others_are_not_touched_by_it(node: MakeNode) -> None:

@@ -347,8 +347,8 @@ async def test_a_node_that_starts_takes_up_at_once_what_a_dead_one_on_its_machin
     assert (await there.tasks.wait(left.id, ADA, 30)).state == "completed"
     kept = await there.tasks.find(held.id, ADA)
     assert (kept.state, kept.node, kept.attempts) == ("working", living.tasks.node, 1)
-    for each in nodes.made:
-        await each.close()
+    for item in nodes.made:
+        await item.close()
     assert list((tmp_path / "nodes").iterdir()) == []
 
 
@@ -405,8 +405,8 @@ async def test_on_postgresql_a_dead_node_is_noticed_long_before_its_lease_has_ru
         assert time.monotonic() - begun < 5.0
         assert "Node node0 has died; releasing 1 task that it held" in caplog.messages
         assert f"1 task from another node, or from before a restart, resumed here: {left.id[:8]}" in caplog.messages
-        for each in nodes.made:
-            await each.close()
+        for item in nodes.made:
+            await item.close()
 
 
 async def test_on_postgresql_a_node_that_renews_is_alive_whatever_became_of_its_sign() -> None:
@@ -426,8 +426,8 @@ async def test_on_postgresql_a_node_that_renews_is_alive_whatever_became_of_its_
         here.store.free_tasks = free  # type: ignore[attr-defined]
         first.go_on.set()
         assert (await here.tasks.wait(task.id, ADA, 30)).state == "completed"
-        for each in nodes.made:
-            await each.close()
+        for item in nodes.made:
+            await item.close()
 
 
 async def _nothing(*_: object) -> dict[str, int]:

@@ -32,7 +32,7 @@ async def other(turn: Turn) -> str:
 
 
 @agent(name="wrong", repeatable=True)
-async def wrong(turn: Turn) -> AsyncIterator[Any]:
+async def invalid_events(turn: Turn) -> AsyncIterator[Any]:
     yield {"progress": Progress("step 1"), "note": Progress(0.5, 5), "fault": Fault(5, 7), "question": Question(5)}[
         turn.text
     ]
@@ -63,7 +63,7 @@ async def left(node: MakeNode, here: Node, task_id: str, state: str = "working",
 async def test_a_wrong_event_fails_its_task_and_the_worker_goes_on(
     node: MakeNode, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here = await node(wrong, echo)
+    here = await node(invalid_events, echo)
     task = await here.tasks.submit(asked(case))
     done = await here.tasks.wait(task.id, ADA, 30)
     assert (done.state, done.fault_code) == ("failed", "failed")
@@ -85,8 +85,8 @@ async def test_a_task_that_cannot_be_read_fails_with_a_reason_and_the_others_run
     assert two is not None and (two.fault, two.unreadable, two.state) == (LOST_TASK, "", "failed")
     assert two.message.text == "two" and two.expires < 3e9
     assert [event.kind for event in await there.store.task_events("two")] == ["fault"]
-    told = [message for message in caplog.messages if "two" in message]
-    assert told == [
+    logged = [message for message in caplog.messages if "two" in message]
+    assert logged == [
         "Task two cannot be read from the store and has failed: Expected `float | null`, got `str` - at `$.progress`"
     ]
     assert broken(caplog) == []

@@ -59,5 +59,5 @@ async def test_an_agent_behind_a_protocol_is_a_tool(served: Served, protocol: st
             content={},
             tool_calls=[call],
         )
-        [response] = [each async for each in NLIPRouter(ToolManager([made])).route_message(asked)]
+        [response] = [item async for item in NLIPRouter(ToolManager([made])).route_message(asked)]
         assert "rain in Bergen" in str(response.content["result"])

@@ -150,7 +150,7 @@ async def test_a_tool_without_the_right_is_neither_run_nor_listed() -> None:
     (result,) = await BOX.call(asked, [call("add", a=1, b=2)])
     assert (result.status, result.error) == ("error", "you may not use add")
     assert asked.used == []
-    assert "add" not in [each.name for each in BOX.allowed(asked)]
+    assert "add" not in [item.name for item in BOX.allowed(asked)]
 
 
 async def test_what_was_called_is_noted_for_the_audit() -> None:

@@ -69,20 +69,22 @@ def test_the_page_lets_a_browser_do_nothing_but_ask_its_own_gateway(site: Served
 def test_a_person_asks_answers_waits_and_sees_what_failed(
     chromium: str, drive: Drive, site: Served, shots: Path
 ) -> None:
-    told = drive("page.mjs", chromium, site.url, str(shots))
-    assert told["hosts"] == [urlsplit(site.url).netloc]  # nothing from anywhere else
-    assert [line for line in told["wrong"] if "500" not in line] == []  # the broken agent's status is all
-    assert len(told["cards"]) > 2 and all("Pumpkin" in name or name for name in told["cards"])
-    assert all(link.startswith("https://harbour.example/") for link in told["links"])
-    assert told["quote"] and told["cited"] >= 1
-    assert "pumpkin" in told["understood"] and "nuts" in told["understood"]
-    assert "stirring" in told["progress"]
-    assert "broken failed" in told["failure"] and "hunter2" not in told["failure"] and told["injected"] == 0
-    assert {look["overflow"] for look in told["looks"].values()} == {0}
-    assert "Sat, Dec 12, 2026, 5:30 PM" in told["when"].replace("\u202f", " ")  # by its own clock, not by that of Tokyo
-    assert "$42" in told["priced"]
-    assert told["sources"] and any(sentence in about for sentence, about in told["sources"])
-    assert told["looks"]["wide-light"]["back"] != told["looks"]["wide-dark"]["back"]
+    answer = drive("page.mjs", chromium, site.url, str(shots))
+    assert answer["hosts"] == [urlsplit(site.url).netloc]  # nothing from anywhere else
+    assert [line for line in answer["wrong"] if "500" not in line] == []  # the broken agent's status is all
+    assert len(answer["cards"]) > 2 and all("Pumpkin" in name or name for name in answer["cards"])
+    assert all(link.startswith("https://harbour.example/") for link in answer["links"])
+    assert answer["quote"] and answer["cited"] >= 1
+    assert "pumpkin" in answer["understood"] and "nuts" in answer["understood"]
+    assert "stirring" in answer["progress"]
+    assert "broken failed" in answer["failure"] and "hunter2" not in answer["failure"] and answer["injected"] == 0
+    assert {look["overflow"] for look in answer["looks"].values()} == {0}
+    assert "Sat, Dec 12, 2026, 5:30 PM" in answer["when"].replace(
+        "\u202f", " "
+    )  # by its own clock, not by that of Tokyo
+    assert "$42" in answer["priced"]
+    assert answer["sources"] and any(sentence in about for sentence, about in answer["sources"])
+    assert answer["looks"]["wide-light"]["back"] != answer["looks"]["wide-dark"]["back"]
     for name in ("page-wide-light.png", "page-wide-dark.png", "page-narrow-light.png", "page-narrow-dark.png",
                  "page-question.png", "page-progress.png", "page-failure.png"):  # fmt: skip
         looked(shots, name)
@@ -108,13 +110,13 @@ def test_the_official_client_renders_results_summary_and_errors(
         '<!doctype html><meta charset="utf-8"><div id="root"></div><script src="app.js"></script>'
     )
     page = f"{origin}/?endpoint={quote(site.url + '/ask', safe='')}&site=pumpkins-r-us.com"
-    told = drive("official.mjs", chromium, page, str(shots))
-    assert any("Pumpkin" in title for title in told["titles"]) and len(told["titles"]) > 2
-    assert told["summary"] and told["summary"][:40] in told["text"]
-    assert "pumpkins-r-us.com" in told["text"]
+    answer = drive("official.mjs", chromium, page, str(shots))
+    assert any("Pumpkin" in title for title in answer["titles"]) and len(answer["titles"]) > 2
+    assert answer["summary"] and answer["summary"][:40] in answer["text"]
+    assert "pumpkins-r-us.com" in answer["text"]
     # A Failure in the stream is read by the client and thrown; it catches that itself and tells the console.
-    assert any("Error (NO_RESULTS): I found nothing for that." in line for line in told["wrong"])
-    assert told["error"].startswith("HTTP 404")
+    assert any("Error (NO_RESULTS): I found nothing for that." in line for line in answer["wrong"])
+    assert answer["error"].startswith("HTTP 404")
     for name in ("official-results.png", "official-none.png", "official-error.png"):
         assert (shots / name).read_bytes().startswith(b"\x89PNG")
     looked(shots, "official-results.png")

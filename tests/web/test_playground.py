@@ -211,5 +211,5 @@ def test_operators_only_get_what_is_for_operators(gateway: Served, tmp_path: Pat
         for path in ("/operate/check", "/operate/ask"):
             order = {"url": served.url, "text": "hi"}
             assert httpx2.post(f"{served.url}{path}", json=order).status_code == 401, path
-    wrong = httpx2.post(f"{gateway.url}/operate/check", json={"url": gateway.url, "protocol": "latin"})
-    assert wrong.status_code == 422 and "expected one of" in wrong.json()["content"]
+    invalid = httpx2.post(f"{gateway.url}/operate/check", json={"url": gateway.url, "protocol": "latin"})
+    assert invalid.status_code == 422 and "expected one of" in invalid.json()["content"]

@@ -84,9 +84,9 @@ def test_any_wish_is_answered_and_what_follows_is_answered_too(
 ) -> None:
     async def talk() -> None:
         wish = Message.text(words, messagetype="control", parts=[json_part(value, label=topic)])
-        told = await say(gateway, wish)
-        assert told.is_control and told.format == "text"
-        follow = Message.text(data).with_part(token_part(told.tokens[-1].content))
+        answer = await say(gateway, wish)
+        assert answer.is_control and answer.format == "text"
+        follow = Message.text(data).with_part(token_part(answer.tokens[-1].content))
         try:
             reply = await say(gateway, follow)
         except (TooLarge, Refused):

@@ -144,7 +144,7 @@ def test_a_number_in_words_or_digits(said: str, meant: float) -> None:
      "Must I accept your privacy policy?", "What happens if I accept your terms", "I will never consent to your policy",
      "I disagree with your privacy terms"],
 )  # fmt: skip
-def test_a_denial_or_a_question_is_no_consent(words: str) -> None:  # TR-7.1.5.1
+def test_a_denial_or_a_question_is_not_consent(words: str) -> None:  # TR-7.1.5.1
     wish = read_words(words)
     assert wish is not None
     assert (wish.topic, wish.value) == ("policy", {})
@@ -221,7 +221,7 @@ def attacks(pattern: str, length: int) -> set[str]:
 
 
 def test_no_pattern_over_tags_takes_long() -> None:  # SEC-DOS
-    for pattern, length in [(act.pattern, 400) for act in ACTS] + [(each.pattern, 2000) for each in TOPIC_PHRASES]:
+    for pattern, length in [(act.pattern, 400) for act in ACTS] + [(phrase.pattern, 2000) for phrase in TOPIC_PHRASES]:
         for row in attacks(pattern.pattern, length):
             began = time.process_time()
             pattern.fullmatch(row) if length == 400 else pattern.search(row)

@@ -123,9 +123,9 @@ async def test_members_answer_vote_and_the_winner_presents_streamed() -> None:
     bob = member("bob", when(lambda said: "Rhine" in said, vote("agent1"), {"seconds": 5, "say": ""}), vote("agent1"))
     said, events = await run(Ensemble([alice, bob]))
     assert said.text == "The Rhine it is." or said.text == "Rhine"
-    told = outcome(said)
-    assert told["winner"] == "alice" and told["votes"] == {"alice": "alice", "bob": "alice"}
-    assert told["ended"] == "all members have voted"
+    reply = outcome(said)
+    assert reply["winner"] == "alice" and reply["votes"] == {"alice": "alice", "bob": "alice"}
+    assert reply["ended"] == "all members have voted"
     notes = [event.note for event in events if isinstance(event, Progress)]
     assert notes[:2] == ["Asking alice, bob", "alice has answered"]
     assert any(isinstance(event, Delta) for event in events)
@@ -269,9 +269,9 @@ async def test_ten_members_and_many_rounds_stay_within_bounds() -> None:
 
     options = EnsembleOptions(answers=20, steps=60, present=False)
     said, _ = await run(Ensemble([busy(number) for number in range(10)], options=options))
-    told = outcome(said)
-    assert sum(told["answers"].values()) <= 200
-    assert told["ended"] in ("all members have voted", "every member has taken all its steps")
+    reply = outcome(said)
+    assert sum(reply["answers"].values()) <= 200
+    assert reply["ended"] in ("all members have voted", "every member has taken all its steps")
 
 
 def test_an_ensemble_needs_members_with_names_of_their_own() -> None:

@@ -65,9 +65,9 @@ async def test_one_member_sits_behind_each_protocol_at_once(remote: Served) -> N
             place = place_of_agent(remote.url, name, protocol)
             peers.append(await stack.enter_async_context(connect(place, protocol=protocol, name=name)))
         answer = await ask(Ensemble(peers, options=QUICK), "Which river?", seconds=60)
-    told = outcome(answer)
-    assert told["failed"] == {} and told["ended"] == "all members have voted"
-    assert set(told["votes"]) == set(PROTOCOLS)
+    reply = outcome(answer)
+    assert reply["failed"] == {} and reply["ended"] == "all members have voted"
+    assert set(reply["votes"]) == set(PROTOCOLS)
 
 
 # -- what members are given ---------------------------------------------------------------------------
@@ -94,9 +94,9 @@ async def test_the_budget_of_the_turn_holds_for_all_members_together() -> None:
     members = [LLM(name, ScriptedModel([call] * 9), options=LLMOptions(price=Price(1, 1, 1))) for name in "ab"]
     meter = Meter(max_tokens=400)
     answer = await ask(Ensemble(members, options=EnsembleOptions(present=False, answers=9)), "Which?", budget=meter)
-    told = outcome(answer)
-    assert told["ended"] == "the budget of the turn is used up" or set(told["failed"]) == {"a", "b"}
-    assert told["tokens"] == meter.tokens == meter.own_tokens and told["cost"] == pytest.approx(meter.cost)
+    reply = outcome(answer)
+    assert reply["ended"] == "the budget of the turn is used up" or set(reply["failed"]) == {"a", "b"}
+    assert reply["tokens"] == meter.tokens == meter.own_tokens and reply["cost"] == pytest.approx(meter.cost)
     assert meter.tokens >= 400 and meter.calls >= 4
 
 
@@ -261,11 +261,11 @@ async def panel_of(members: int, rounds: int, **options: Any) -> dict[str, Any]:
 async def test_ten_members_and_twenty_rounds_stay_in_bounded_memory() -> None:
     tracemalloc.start()
     try:
-        told = await panel_of(10, 20)
+        answer = await panel_of(10, 20)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert sum(told["answers"].values()) > 100 and told["ended"] == "all members have voted"
+    assert sum(answer["answers"].values()) > 100 and answer["ended"] == "all members have voted"
     # 200 answers of 1 KB, each kept once in the state and once in the journal; briefs are made and dropped.
     assert peak < 8 * 1024 * 1024, f"{peak} bytes"
 

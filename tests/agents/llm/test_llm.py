@@ -46,7 +46,7 @@ async def events(agent: LLM, turn: Turn) -> list[Event]:
 async def test_an_answer_comes_in_pieces_and_then_whole(server: Scripted) -> None:
     turn = Turn(Message.text("Hi"))
     heard = await events(model_agent("m", backend(server, api_key=KEY), system_message="Be brief."), turn)
-    assert [each.part.content for each in heard if isinstance(each, Delta)] == ["Hello ", "there "]
+    assert [item.part.content for item in heard if isinstance(item, Delta)] == ["Hello ", "there "]
     assert isinstance(heard[-1], Reply) and heard[-1].message.text == "Hello there "
     [body] = server.chats
     assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
@@ -74,7 +74,7 @@ async def test_what_was_not_begun_is_asked_again(server: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "wrong", "words"),
+    ("answer", "invalid", "words"),
     [
         (JSONResponse({"error": {"message": f"bad key {KEY}"}}, 401), PeerRefused, r"m: it refused \(401\): bad key …"),
         (Response("<html>", 500), PeerRefused, r"m: it refused \(500\)"),
@@ -86,13 +86,13 @@ async def test_what_was_not_begun_is_asked_again(server: Scripted) -> None:
     ],
 )
 async def test_failures_name_the_agent_without_key_and_address(
-    server: Scripted, answer: Response, wrong: type[Exception], words: str
+    server: Scripted, answer: Response, invalid: type[Exception], words: str
 ) -> None:
     server.script = lambda body: answer
     agent = model_agent("m", backend(server, api_key=KEY))
-    with pytest.raises(wrong, match=words) as told:
+    with pytest.raises(invalid, match=words) as raised:
         await events(agent, Turn(Message.text("Hi")))
-    assert KEY not in str(told.value) and server.url not in str(told.value)
+    assert KEY not in str(raised.value) and server.url not in str(raised.value)
     assert len(server.chats) == 1
     assert KEY not in repr(agent.model) + repr(vars(agent)) + repr(backend(server, api_key=KEY))
 
@@ -199,9 +199,9 @@ def test_metrics_tell_prompt_tokens_completion_tokens_and_cost(server: Scripted,
     assert 'nlip_inference_cost_usd_total{agent="model"} 0.00027' in lines
 
 
-@pytest.mark.parametrize("wrong", ["{input: -1}", "{per: 0}", "{input: cheap}", "{inputs: 1}"])
-def test_a_price_that_cannot_be_is_rejected(wrong: str) -> None:
-    text = f"agents: [{{id: m, backend: {{model: small, price: {wrong}}}}}]"
+@pytest.mark.parametrize("invalid", ["{input: -1}", "{per: 0}", "{input: cheap}", "{inputs: 1}"])
+def test_a_price_that_cannot_be_is_rejected(invalid: str) -> None:
+    text = f"agents: [{{id: m, backend: {{model: small, price: {invalid}}}}}]"
     with pytest.raises(ConfigError, match=r"price"):
         settings_of(yaml.safe_load(text))
 

@@ -28,11 +28,11 @@ async def test_members_answer_vote_and_present_as_their_scripts_say() -> None:
         scripted_member("bo", "A queue.", "A queue with a key.", vote="agent2", present="We agree."),
         scripted_member("cy", "Retry.", vote="queue", reason="it is complete"),
     ]
-    text, told = await outcome(*members)
+    text, answer = await outcome(*members)
     assert text == "We agree."
-    assert told["winner"] == "bo"
-    assert told["votes"] == {"ada": "bo", "bo": "bo", "cy": "bo"}
-    assert told["answers"] == {"ada": 1, "bo": 2, "cy": 1}
+    assert answer["winner"] == "bo"
+    assert answer["votes"] == {"ada": "bo", "bo": "bo", "cy": "bo"}
+    assert answer["answers"] == {"ada": 1, "bo": 2, "cy": 1}
 
 
 @pytest.mark.parametrize("interrupt", [True, False])
@@ -45,8 +45,8 @@ async def test_a_script_does_not_depend_on_who_is_asked_first(interrupt: bool) -
             {"present": "Two, finally."},
         ],
     )
-    text, told = await outcome(LLM("a", quick), LLM("b", ScriptedModel(slow)), interrupt=interrupt)
-    assert (text, told["winner"], told["votes"]) == ("Two, finally.", "b", {"a": "b", "b": "b"})
+    text, answer = await outcome(LLM("a", quick), LLM("b", ScriptedModel(slow)), interrupt=interrupt)
+    assert (text, answer["winner"], answer["votes"]) == ("Two, finally.", "b", {"a": "b", "b": "b"})
 
 
 async def test_without_a_presentation_the_winner_repeats_its_answer() -> None:
@@ -56,18 +56,18 @@ async def test_without_a_presentation_the_winner_repeats_its_answer() -> None:
 
 async def test_several_votes_are_choices_and_a_choice_that_nobody_gave_is_said() -> None:
     steps = [{"answer": "One."}, {"vote": "Nine"}, {"vote": "Two"}]
-    _, told = await outcome(LLM("a", ScriptedModel(steps)), scripted_member("b", "Two.", vote="Two"))
-    assert told["votes"]["a"] == "b"
+    _, answer = await outcome(LLM("a", ScriptedModel(steps)), scripted_member("b", "Two.", vote="Two"))
+    assert answer["votes"]["a"] == "b"
     model = ScriptedModel([{"answer": "One."}, {"vote": "Nine"}])
-    _, told = await outcome(LLM("a", model), scripted_member("b", "Two.", vote="Two"))
-    assert told["votes"]["a"] == "a"
+    _, answer = await outcome(LLM("a", model), scripted_member("b", "Two.", vote="Two"))
+    assert answer["votes"]["a"] == "a"
 
 
 async def test_a_scripted_member_may_fail_beside_others() -> None:
     broken = LLM("broken", ScriptedModel([{"answer": "x", "error": "the service is down"}]))
     in_words = FakeAgent("c", "Three.", "VOTE: agent2")
-    text, told = await outcome(broken, scripted_member("b", "Two.", vote="agent2"), in_words)
-    assert text == "Two." and "the service is down" in told["failed"]["broken"]
+    text, answer = await outcome(broken, scripted_member("b", "Two.", vote="agent2"), in_words)
+    assert text == "Two." and "the service is down" in answer["failed"]["broken"]
 
 
 async def test_outside_an_ensemble_it_gives_its_answer() -> None:

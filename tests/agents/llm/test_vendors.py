@@ -201,9 +201,9 @@ async def test_the_options_of_the_configuration_go_along(vendor: str) -> None:
     with model_server(vendor) as server:
         await heard(agent(server, backend={"temperature": 0.5, "max_tokens": 77}))
     body = server.requests[0].body
-    told = {**body, **body.get("generationConfig", {}), **body.get("options", {})}
-    assert told["temperature"] == 0.5
-    assert 77 in (told.get("max_tokens"), told.get("maxOutputTokens"), told.get("num_predict"))
+    response = {**body, **body.get("generationConfig", {}), **body.get("options", {})}
+    assert response["temperature"] == 0.5
+    assert 77 in (response.get("max_tokens"), response.get("maxOutputTokens"), response.get("num_predict"))
 
 
 # -- what services do that their documentation does not say -----------------------------------------------
@@ -257,7 +257,7 @@ async def test_calls_that_all_have_the_index_0_stay_apart() -> None:
 
 async def test_usage_that_comes_with_every_piece_is_counted_once() -> None:
     usage = [{"prompt_tokens": 30, "completion_tokens": count, "total_tokens": 30 + count} for count in (1, 2, 12)]
-    values = [{"choices": [{"delta": {"content": "a"}}], "usage": each} for each in usage]
+    values = [{"choices": [{"delta": {"content": "a"}}], "usage": item} for item in usage]
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     turn = Turn(Message.text("Hi"))
     with model_server("openai", chunks(*values, end)) as server:

@@ -26,8 +26,8 @@ def test_a_turn_that_waits_for_an_answer_is_not_said_to_run(serve: Serve, home: 
     asked = httpx2.post(url + "/nlip", json=said).json()
     health = httpx2.get(url + "/health").json()
     assert (health["running"], health["waiting"]) == (0, 1)
-    told = {**said, "content": "small", "submessages": [p for p in asked["submessages"] if p["format"] == "token"]}
-    assert httpx2.post(url + "/nlip", json=told).json()["content"] == "One small coffee"
+    found = {**said, "content": "small", "submessages": [p for p in asked["submessages"] if p["format"] == "token"]}
+    assert httpx2.post(url + "/nlip", json=found).json()["content"] == "One small coffee"
     health = httpx2.get(url + "/health").json()
     assert (health["running"], health["waiting"]) == (0, 0)
 
@@ -39,8 +39,12 @@ async def test_health_answers_soon_even_while_the_store_is_slow(home: Path, monk
     monkeypatch.setattr(gateway.store, "ping", asyncio.Event().wait)
     transport = httpx2.ASGITransport(gateway)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-        told = await client.get("/health", timeout=10)
-        assert (told.status_code, told.json()["store"], told.headers["retry-after"]) == (503, "unavailable", "1")
+        response = await client.get("/health", timeout=10)
+        assert (response.status_code, response.json()["store"], response.headers["retry-after"]) == (
+            503,
+            "unavailable",
+            "1",
+        )
         assert (await client.get("/health/live")).status_code == 200
     await gateway.stop()
 
@@ -50,9 +54,9 @@ def test_a_broker_that_is_unavailable_is_reported(serve: Serve, home: Path) -> N
     doors = {"nlip-amqp": {"url": f"amqp://127.0.0.1:{free_port()}", "address": "nobody"}}
     url = serve(Gateway(barista, home=home, doors=doors)).url
     for path in ("/health", "/health/ready"):
-        told = httpx2.get(url + path)
-        assert told.status_code == 200
-        body = told.json()
+        response = httpx2.get(url + path)
+        assert response.status_code == 200
+        body = response.json()
         assert (body["status"], body["nlip-amqp"]) == ("degraded", "unavailable")
         assert body["reason"] == "the broker is unavailable; messages over AMQP wait there"
     assert httpx2.get(url + "/health/live").json() == {"status": "ok"}

@@ -43,11 +43,11 @@ def change(path: Path, *statements: str) -> None:
     connection.close()
 
 
-async def told(path: Path, **options: str) -> list[str]:
+async def problems(path: Path, **options: str) -> list[str]:
     store = SQLiteStore(path)
     await store.open()
     try:
-        return [str(each) for each in (await verify(store, **options)).broken]  # type: ignore[arg-type]
+        return [str(item) for item in (await verify(store, **options)).broken]  # type: ignore[arg-type]
     finally:
         await store.close()
 
@@ -133,7 +133,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
 async def test_what_was_done_to_it_is_found_and_named(tmp_path: Path, statements: list[str], found: list[str]) -> None:
     await (await written(tmp_path / "s.db")).close()
     change(tmp_path / "s.db", *statements)
-    assert await told(tmp_path / "s.db") == found
+    assert await problems(tmp_path / "s.db") == found
 
 
 async def test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ async def test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_an
     await store.close()
     cut = "UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit WHERE number = 7)"
     change(tmp_path / "s.db", "DELETE FROM audit WHERE number > 7", cut)
-    assert await told(tmp_path / "s.db") == []  # the store alone cannot show it
-    assert await told(tmp_path / "s.db", anchor=anchor) == ["line 10: is gone; the anchor says that it was there"]
+    assert await problems(tmp_path / "s.db") == []  # the store alone cannot show it
+    assert await problems(tmp_path / "s.db", anchor=anchor) == ["line 10: is gone; the anchor says that it was there"]
     forged = await written(tmp_path / "f.db", at=2000.0)
     assert [str(b) for b in (await verify(forged, anchor=anchor)).broken] == [
         "line 10: is not the line that the anchor was taken of"
@@ -157,7 +157,7 @@ async def test_a_log_whose_end_was_cut_off_goes_on_and_still_shows_it(tmp_path: 
     store = SQLiteStore(tmp_path / "s.db")
     await store.open()
     await store.audit(AuditLine(5000.0, "turn", "key:1"))
-    assert [str(each) for each in (await verify(store)).broken] == ["line 8: is gone (lines 8 to 10)"]
+    assert [str(item) for item in (await verify(store)).broken] == ["line 8: is gone (lines 8 to 10)"]
     await store.close()
 
 
@@ -180,9 +180,9 @@ async def test_a_log_of_an_older_version_is_whole_and_its_end_is_kept_from_now_o
         old.execute("INSERT INTO audit VALUES (1, 1000.4, ?, ?, ?)", (line, GENESIS, chain(GENESIS, line)))
         old.execute("PRAGMA user_version = 5")
     old.close()
-    assert await told(tmp_path / "s.db") == []
+    assert await problems(tmp_path / "s.db") == []
     change(tmp_path / "s.db", "DELETE FROM audit")
-    assert await told(tmp_path / "s.db") == ["line 1: is gone"]
+    assert await problems(tmp_path / "s.db") == ["line 1: is gone"]
 
 
 async def test_what_is_written_while_it_is_verified_is_no_break(tmp_path: Path) -> None:
@@ -210,16 +210,16 @@ async def test_a_line_rehashed_in_place_breaks_the_one_behind_it(tmp_path: Path)
         forged = bytes(line).replace(b"key:1", b"key:9")
         connection.execute("UPDATE audit SET line = ?, hash = ? WHERE number = 5", (forged, chain(previous, forged)))
     connection.close()
-    assert await told(tmp_path / "s.db") == [
+    assert await problems(tmp_path / "s.db") == [
         "line 6: does not follow the line before it; one of the two was moved or changed"
     ]
 
 
-@pytest.mark.parametrize("wrong", ["", "7", "x:abc", "7:abc", f"-1:{'0' * 64}"])
-async def test_an_invalid_anchor_is_reported(tmp_path: Path, wrong: str) -> None:
+@pytest.mark.parametrize("invalid", ["", "7", "x:abc", "7:abc", f"-1:{'0' * 64}"])
+async def test_an_invalid_anchor_is_reported(tmp_path: Path, invalid: str) -> None:
     store = await written(tmp_path / "s.db", 1)
     with pytest.raises(ConfigError):
-        await verify(store, anchor=wrong)
+        await verify(store, anchor=invalid)
     await store.close()
 
 
@@ -235,7 +235,7 @@ async def test_retention_removes_from_the_front_and_says_so(tmp_path: Path) -> N
     assert (await verify(store)).whole
     await store.close()
     change(tmp_path / "s.db", "DELETE FROM audit WHERE number = (SELECT min(number) FROM audit)")
-    assert [each.partition(":")[2] for each in await told(tmp_path / "s.db")] == [
+    assert [problem.partition(":")[2] for problem in await problems(tmp_path / "s.db")] == [
         " the 13 lines before it are gone, and no policy did it"
     ]
 
@@ -248,7 +248,7 @@ def test_every_detail_that_is_written_can_be_hidden_and_is_in_the_docs() -> None
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Assign(targets=[ast.Name(id="detail")], value=value) | ast.keyword(arg="detail", value=value):
-                    found = [each.keys for each in ast.walk(value) if isinstance(each, ast.Dict)]
+                    found = [item.keys for item in ast.walk(value) if isinstance(item, ast.Dict)]
                 case ast.AnnAssign(target=ast.Name(id="detail"), value=ast.Dict(keys=keys)):
                     found = [keys]
                 case _:

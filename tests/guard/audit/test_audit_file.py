@@ -62,12 +62,12 @@ async def test_an_export_is_whole_as_a_whole_and_in_part(store: MemoryStore, lin
 
 async def test_other_spaces_and_another_order_of_names_are_no_change(lines: list[bytes]) -> None:
     spelt = [json.dumps(dict(reversed(json.loads(line).items())), indent=None).encode() for line in lines]
-    assert [str(each) for each in verify_export(spelt).broken] == []
+    assert [str(item) for item in verify_export(spelt).broken] == []
 
 
 def changed(number: int, change: Callable[[Line], object], part: int | None = None) -> Callable[[list[Line]], object]:
     def on(lines: list[Line]) -> object:
-        return [change(each) for each in lines if each["number"] == number and part in (None, each.get("part"))]
+        return [change(line) for line in lines if line["number"] == number and part in (None, line.get("part"))]
 
     return on
 
@@ -105,7 +105,7 @@ async def test_what_was_done_to_the_file_is_found(
 ) -> None:
     read = [json.loads(line) for line in lines]
     change(read)
-    assert [str(each) for each in verify_export([json.dumps(line).encode() for line in read]).broken] == found
+    assert [str(item) for item in verify_export([json.dumps(line).encode() for line in read]).broken] == found
 
 
 async def test_a_name_that_stands_twice_is_a_change(lines: list[bytes]) -> None:
@@ -118,7 +118,7 @@ async def test_redacted_lines_are_checked_in_their_places_and_counted(store: Mem
     hidden = await exported(store, redact=("caller",), secret=b"s")
     verdict = verify_export(hidden)
     assert (verdict.whole, verdict.redacted, verdict.lines) == (True, 7, 7)
-    assert [str(each) for each in verify_export(hidden[:1] + hidden[2:]).broken] == ["line 3: is gone"]
+    assert [str(item) for item in verify_export(hidden[:1] + hidden[2:]).broken] == ["line 3: is gone"]
 
 
 async def test_a_file_without_a_line_is_reported(lines: list[bytes]) -> None:

@@ -36,7 +36,7 @@ class Fickle(MemoryStore):
 
 
 async def turns_of(store: MemoryStore) -> list[str]:
-    return [line.turn for each in await store.audit_lines() for line in expand(each.line)]
+    return [line.turn for audit_line in await store.audit_lines() for line in expand(audit_line.line)]
 
 
 async def until_written(store: MemoryStore, count: int) -> None:
@@ -77,9 +77,9 @@ async def test_only_so_many_wait_and_the_rest_is_counted() -> None:
     for number in range(5):
         notes.add(turn(number), "nlip-http", number)
     await until_written(store, 4)
-    (told,) = await store.audit_lines()
-    assert told.line.kind == "turns" and told.line.detail["left_out"] == 2
-    assert [line.detail for line in expand(told.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
+    (answer,) = await store.audit_lines()
+    assert answer.line.kind == "turns" and answer.line.detail["left_out"] == 2
+    assert [line.detail for line in expand(answer.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
 
 
 async def test_very_many_of_one_moment_stand_in_several_lines() -> None:
@@ -114,10 +114,10 @@ async def test_each_turn_of_an_agent_that_remembers_nothing_leaves_its_line(tmp_
         await gateway.exchange.ask(ask, EventSink(nowhere))
     await gateway.guard.notes.close()
     lines = [json.loads(line) for line in [line async for line in export(gateway.store, redact=())]]
-    assert [(each["kind"], each["caller"], each["agent"], each["detail"]) for each in lines] == [
+    assert [(item["kind"], item["caller"], item["agent"], item["detail"]) for item in lines] == [
         ("turn", "anonymous", "echo", {"bytes": 10})
     ] * 3
-    assert len({each["turn"] for each in lines}) == 3
-    assert [(each["number"], each["part"]) for each in lines] == [(1, 1), (1, 2), (1, 3)]
+    assert len({item["turn"] for item in lines}) == 3
+    assert [(item["number"], item["part"]) for item in lines] == [(1, 1), (1, 2), (1, 3)]
     assert (await verify(gateway.store)).whole
     await gateway.stop()

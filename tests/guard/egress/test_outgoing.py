@@ -84,11 +84,11 @@ async def test_a_secret_that_is_not_there_is_said_by_the_name_of_its_variable() 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, {"token": "a", "key": "b"}, {"token_url": "https://x/"}, {"origin": "a.example", "token": "t"}]
+    "invalid", [{}, {"token": "a", "key": "b"}, {"token_url": "https://x/"}, {"origin": "a.example", "token": "t"}]
 )
-def test_a_service_that_is_not_clear_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_service_that_is_not_clear_is_refused(invalid: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        Service(**{"origin": "https://a.example", **wrong})
+        Service(**{"origin": "https://a.example", **invalid})
 
 
 async def test_client_credentials_are_asked_for_once_and_again_before_they_end(

@@ -46,11 +46,11 @@ async def test_inbound_in_order_and_outbound_in_reverse() -> None:
     assert (await filters.outbound(Message.text("x"), ANONYMOUS)).text == "x<b<a"
 
 
-@pytest.mark.parametrize("wrong", [ValueError, KeyError, RecursionError, ZeroDivisionError, AttributeError, OSError])
-async def test_a_filter_that_fails_blocks(wrong: type[Exception]) -> None:
+@pytest.mark.parametrize("invalid", [ValueError, KeyError, RecursionError, ZeroDivisionError, AttributeError, OSError])
+async def test_a_filter_that_fails_blocks(invalid: type[Exception]) -> None:
     class Broken(Mark):
         async def inbound(self, message: Message, caller: Caller) -> Message:
-            raise wrong("inside")
+            raise invalid("inside")
 
     with pytest.raises(Forbidden, match=r"^the filter broken could not check this message$"):
         await Filters([Broken("broken")]).inbound(Message.text("x"), ANONYMOUS)
@@ -58,11 +58,11 @@ async def test_a_filter_that_fails_blocks(wrong: type[Exception]) -> None:
 
 def test_filters_are_named_in_the_configuration() -> None:
     made = filters_of(["secrets", {"pii": {"kinds": ["email"]}}, {"prompt-injection": {"action": "mark"}}, "html"])
-    assert [each.name for each in made.filters] == ["secrets", "pii", "prompt-injection", "html"]
+    assert [item.name for item in made.filters] == ["secrets", "pii", "prompt-injection", "html"]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("invalid", "said"),
     [
         ("nothing", "filters[1]: there is no filter 'nothing'; there are prompt-injection, secrets, pii, inside, html"),
         (
@@ -84,10 +84,10 @@ def test_filters_are_named_in_the_configuration() -> None:
         ),
     ],
 )
-def test_a_filter_that_would_filter_nothing_is_refused(wrong: Any, said: str) -> None:
-    with pytest.raises(ConfigError) as told:
-        filters_of(["secrets", wrong])
-    assert str(told.value).startswith(said)
+def test_a_filter_that_would_filter_nothing_is_refused(invalid: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        filters_of(["secrets", invalid])
+    assert str(raised.value).startswith(said)
 
 
 # -- secrets, personal data, what is inside -------------------------------------------------------
@@ -124,8 +124,8 @@ async def test_tokens_of_the_conversation_are_not_touched() -> None:
 
 async def test_personal_data_does_not_go_out_and_numbers_that_only_look_like_it_do() -> None:
     filters = Filters([PersonalData()])
-    told = "a.b@c.example, 4111 1111 1111 1111, DE89 3704 0044 0532 0130 00, 123-45-6789, +1 (555) 123-4567"
-    assert await out(filters, told) == "[email], [card], [iban], [ssn], [phone]"
+    answer = "a.b@c.example, 4111 1111 1111 1111, DE89 3704 0044 0532 0130 00, 123-45-6789, +1 (555) 123-4567"
+    assert await out(filters, answer) == "[email], [card], [iban], [ssn], [phone]"
     for harmless in ("Order 4111 1111 1111 1112", "ISBN 978-3-16-148410-0", "2026-11-15", "v1.2.3.4", "from 10 to 20"):
         assert await out(filters, harmless) == harmless
     assert await out(Filters([PersonalData(["email"])]), "a@b.example 123-45-6789") == "[email] 123-45-6789"
@@ -150,8 +150,8 @@ async def test_reasoning_markers_and_prompts_stay_inside() -> None:
 )  # fmt: skip
 def test_no_text_makes_a_filter_slow(text: str) -> None:
     began = time.process_time()
-    for each in (Secrets(), PersonalData(), Inside()):
-        each.words(text)
+    for item in (Secrets(), PersonalData(), Inside()):
+        item.words(text)
     scan(text)
     assert time.process_time() - began < 3.0
 

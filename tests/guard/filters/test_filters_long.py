@@ -34,13 +34,13 @@ pieces = st.sampled_from(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("each", OUTWARD, ids=lambda each: each.name)
+@pytest.mark.parametrize("item", OUTWARD, ids=lambda item: item.name)
 @given(st.lists(pieces, max_size=12).map("".join))
 @example(f"{KEY}-----BEGIN PRIVATE KEY-----")  # the key in front hid where the other one begins
 @settings(max_examples=40, deadline=None)
-def test_a_long_text_is_filtered_slice_by_slice_as_it_is_as_a_whole(each: Any, text: str) -> None:
+def test_a_long_text_is_filtered_slice_by_slice_as_it_is_as_a_whole(item: Any, text: str) -> None:
     long = f"{text}{' filler' * (SLICE // 7 + 1)}"
-    assert asyncio.run(each.long_words(long)) == each.words(long)
+    assert asyncio.run(item.long_words(long)) == item.words(long)
 
 
 @pytest.mark.parametrize("at", [0, SLICE - 10, SLICE, 300_000, 899_000])

@@ -114,7 +114,7 @@ async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Guarded
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"aud": "somebody-else"}, {"aud": None}, {"aud": []}, {"aud": ["x", 7]}, {"aud": {"sabir": 1}},
         {"exp": 0}, {"exp": None}, {"exp": "9999999999"}, {"exp": True},
@@ -125,10 +125,10 @@ async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: Guarded
     ids=str,
 )  # fmt: skip
 async def test_a_token_with_wrong_claims_is_refused(
-    issuer: Issuer, fetcher: GuardedClient, clock: Clock, wrong: dict[str, Any]
+    issuer: Issuer, fetcher: GuardedClient, clock: Clock, invalid: dict[str, Any]
 ) -> None:
     with pytest.raises(Unauthenticated):
-        await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock, **wrong))))
+        await identity(issuer, fetcher, clock).caller(with_token(signed(claims(clock, **invalid))))
 
 
 def unsigned(clock: Clock, alg: str) -> str:
@@ -140,7 +140,7 @@ def unsigned(clock: Clock, alg: str) -> str:
 
 def hmac_over_the_public_key(said: dict[str, Any]) -> str:
     """By hand, because no library will sign with a public key any more."""
-    pieces = [json.dumps(each).encode() for each in ({"alg": "HS256", "kid": "one", "typ": "JWT"}, said)]
+    pieces = [json.dumps(item).encode() for item in ({"alg": "HS256", "kid": "one", "typ": "JWT"}, said)]
     body = b".".join(base64.urlsafe_b64encode(piece).rstrip(b"=") for piece in pieces)
     mac = hmac.new(RSA.as_pem(private=False), body, hashlib.sha256).digest()
     return f"{body.decode()}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
@@ -487,9 +487,9 @@ async def test_a_proof_of_something_else_proves_nothing(
         proof(clock, bound, header={"typ": "JWT"}), proof(clock, bound, header={"jwk": PROVER.as_dict(private=True)}),
         proof(clock, bound, thief, header={"jwk": PROVER.as_dict(private=False)}),
     ]  # fmt: skip
-    for each in raised:
+    for item in raised:
         with pytest.raises(Unauthenticated):
-            await known.caller(presented(bound, each))
+            await known.caller(presented(bound, item))
     # A bound token as a plain bearer, or in the message, is a stolen token.
     with pytest.raises(Unauthenticated):
         await known.caller(presented(bound, proof(clock, bound), "Bearer"))

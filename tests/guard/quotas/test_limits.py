@@ -187,7 +187,7 @@ async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: Memory
     with pytest.raises(RateLimited, match="50 tokens a day"):
         await usage.begin(STRANGER)
     await usage.begin(Caller(address="192.0.2.8"))  # anonymous callers are distinguished by their address
-    left = {each.name: each.remaining for each in await usage.left(STRANGER)}
+    left = {item.name: item.remaining for item in await usage.left(STRANGER)}
     assert left == {"daily-bytes": 980.0, "daily-tokens": 0.0, "daily-cost": pytest.approx(0.3)}
 
 

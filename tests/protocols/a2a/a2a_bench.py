@@ -114,7 +114,7 @@ async def closed(client: Client) -> None:
 def saying(
     *parts: str | pb.Part, context: str = "", task: str = "", item_id: str | None = None, **configuration: Any
 ) -> pb.SendMessageRequest:
-    made = [pb.Part(text=each) if isinstance(each, str) else each for each in parts]
+    made = [pb.Part(text=part) if isinstance(part, str) else part for part in parts]
     message = pb.Message(
         message_id=item_id or uuid4().hex, role=pb.ROLE_USER, parts=made, context_id=context, task_id=task
     )

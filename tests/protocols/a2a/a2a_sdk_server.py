@@ -53,8 +53,8 @@ class Executor(AgentExecutor):
         await getattr(self, f"_{words}", self._context)(updater, words, asked)
 
     async def _context(self, updater: TaskUpdater, words: str, asked: bool) -> None:
-        told = f"answered {words}" if asked else updater.context_id
-        await updater.add_artifact([pb.Part(text=told)])
+        answer = f"answered {words}" if asked else updater.context_id
+        await updater.add_artifact([pb.Part(text=answer)])
         await updater.complete()
 
     async def _stream(self, updater: TaskUpdater, words: str, asked: bool) -> None:
@@ -113,10 +113,10 @@ def sdk_server(*, streaming: bool = True, versions: tuple[str, ...] = ("1.0",)) 
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    executor, told = Executor(), card(url, streaming=streaming, versions=versions)
-    handler = DefaultRequestHandler(executor, InMemoryTaskStore(), told)
+    executor, answer = Executor(), card(url, streaming=streaming, versions=versions)
+    handler = DefaultRequestHandler(executor, InMemoryTaskStore(), answer)
     routes = [
-        *create_agent_card_routes(told),
+        *create_agent_card_routes(answer),
         *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True),
         *create_rest_routes(handler, enable_v0_3_compat=True),
     ]

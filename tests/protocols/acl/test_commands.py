@@ -210,7 +210,7 @@ MENDED = "names = {}\nprint(names.get('ada'))\n"
     [(MENDED, "success"), (BROKEN, "failure")],
     ids=["a suggestion that runs", "one that does not"],
 )
-async def test_a_model_is_asked_where_one_is_configured(
+async def test_a_configured_model_is_asked(
     coding: Served, monkeypatch: pytest.MonkeyPatch, fixed: str, status: str
 ) -> None:  # ACL-49
     assert (await delegated(coding, BROKEN))["task_status"] == "failure"  # without a model
@@ -240,7 +240,7 @@ async def test_a_sandbox_that_ends_the_program_is_a_failure(coding: Served) -> N
         "a = [1, 2, 3]\nfor i in range(len(a)):\n    print(a[i + 1] - a[i])\n",
     ],
 )
-def test_off_by_one_errors_are_mended(code: str) -> None:  # ACL-49
+def test_off_by_one_errors_are_fixed(code: str) -> None:  # ACL-49
     found = repair(code)
     assert found.outcome.error == "IndexError: list index out of range"
     assert found.fixed is not None and run_sandboxed(found.fixed).ok

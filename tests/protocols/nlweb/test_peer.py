@@ -62,8 +62,8 @@ def server() -> Iterator[Callable[..., Server]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for item in made:
+        item.close()
 
 
 def in_json(value: Any, status: int = 200) -> Answer:
@@ -86,7 +86,7 @@ async def test_filters_and_follow_ups_go_along(gateway: Served) -> None:
         ask = json_part({"filters": {"price": "less than $9", "wavelength": "5 nm"}}, label="ask")
         reply = await peer.ask(Message.of(text_part("pumpkin"), ask))
         assert all(item["offers"]["price"] < 9 for item in results_of(reply))
-        assert (notes := notes_of(reply)) is not None and [each.name for each in notes.ignored] == ["wavelength"]
+        assert (notes := notes_of(reply)) is not None and [entry.name for entry in notes.ignored] == ["wavelength"]
         again = notes_of(await peer.ask("without nuts"))
     assert again is not None and "pumpkin" in again.question
 

@@ -105,7 +105,7 @@ def test_another_question_over_nlweb_in_place_of_an_answer_is_one(fresh: Served)
     assert asked["_meta"]["response_type"] == "Elicitation"
     assert asked["elicitation"]["questions"][0]["id"] != "addressLocality"
     answer = talk.ask("What is on in Boise in January 2027?")
-    assert answer["results"] and all("Event" in str(each["@type"]) for each in answer["results"])
+    assert answer["results"] and all("Event" in str(result["@type"]) for result in answer["results"])
 
 
 def test_an_answer_over_nlweb_is_kept_by_follow_ups(fresh: Served) -> None:
@@ -113,8 +113,8 @@ def test_an_answer_over_nlweb_is_kept_by_follow_ups(fresh: Served) -> None:
     assert "elicitation" in talk.ask("recipes", price="less than $30")
     for text in ("Dessert, please", "cheaper ones", "only vegan"):
         found = talk.ask(text)["results"]
-        assert found and {each["recipeCategory"] for each in found} == {"Dessert"}
-    assert all("Vegan" in str(each["suitableForDiet"]) for each in found)
+        assert found and {item["recipeCategory"] for item in found} == {"Dessert"}
+    assert all("Vegan" in str(item["suitableForDiet"]) for item in found)
 
 
 async def test_another_question_over_nlip_in_place_of_an_answer_is_one(fresh: Served) -> None:
@@ -238,9 +238,9 @@ def test_a_site_is_ingested_listed_and_removed_by_command(tmp_path: Path, capsys
     source.write_text(json.dumps(good) + "\n{broken\n")
     home = ["--home", str(tmp_path / "home")]
     assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", *home]) == 0
-    told = capsys.readouterr()
-    assert "2 read, 1 new, 0 changed, 0 unchanged, 1 skipped" in told.out
-    assert "shop.jsonl:2: not JSON" in told.err
+    printed = capsys.readouterr()
+    assert "2 read, 1 new, 0 changed, 0 unchanged, 1 skipped" in printed.out
+    assert "shop.jsonl:2: not JSON" in printed.err
     assert main(["sites", "--json", *home]) == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "shop.example", "items": 1, "types": {"Product": 1}}]
     assert main(["ingest", str(source), "--site", "shop.example", "--no-vectors", "--json", *home]) == 0
@@ -383,8 +383,8 @@ def test_cards_have_examples_of_the_sites_own_items(ferry: dict[str, Any], tmp_p
     assert "what is new here?" in unread.announcement(unread.serving).command
     with serving(unread) as served:
         assert ask(served, "what is new here?")["structuredData"][0]["name"] == "Ferry times"
-        told = ask(served, "xylophone")["error"]["message"]
-        assert told.startswith('I found nothing for that. Ask, for example: "Ferry times".')
+        answer = ask(served, "xylophone")["error"]["message"]
+        assert answer.startswith('I found nothing for that. Ask, for example: "Ferry times".')
         assert ask(served, "hello")["content"][0]["text"].endswith('Ask, for example: "Ferry times".')
     with serving(gateway_of(settings_of({"home": str(tmp_path / "new")}))) as served:
         command = served.gateway.announcement(served.gateway.serving).command

@@ -161,21 +161,21 @@ class NlwebTalker(Talker):
         if place:
             body["meta"] = {"session_context": place}
         response = await self.http.post(f"{self.url}/ask/{agent}", json=body, headers=headers)
-        told: dict[str, Any] = response.json()
-        return told
+        answer: dict[str, Any] = response.json()
+        return answer
 
-    def heard_of(self, told: dict[str, Any]) -> Heard:
-        meta = told["_meta"]
+    def heard_of(self, answer: dict[str, Any]) -> Heard:
+        meta = answer["_meta"]
         heard = Heard(place=meta.get("session_context"))
         kind = meta["response_type"]
         if kind == "Failure":
-            heard.failure = told["error"]["message"]
+            heard.failure = answer["error"]["message"]
         elif kind == "Elicitation":
-            asked = told["elicitation"]
+            asked = answer["elicitation"]
             heard.question = asked["text"]
             heard.options = [str(option) for q in asked.get("questions", ()) for option in q.get("options") or ()]
         else:
-            texts = [str(item["text"]) for item in told.get("content", ())]
+            texts = [str(item["text"]) for item in answer.get("content", ())]
             heard.text = texts[0] if texts else ""
             heard.data = [decoded for text in texts[1:] if (decoded := _json(text)) is not None]
         return heard
@@ -193,23 +193,23 @@ class NlwebTalker(Talker):
         return Heard(text="".join(pieces), pieces=pieces)
 
     async def _begun(self, agent: str, text: str) -> str:
-        told = await self._post(agent, text, prefer="respond-async")
-        assert told["_meta"]["response_type"] == "Promise"
-        return str(told["promise"]["token"])
+        answer = await self._post(agent, text, prefer="respond-async")
+        assert answer["_meta"]["response_type"] == "Promise"
+        return str(answer["promise"]["token"])
 
     async def _await(self, token: str, **more: Any) -> dict[str, Any]:
         response = await self.http.post(f"{self.url}/await", json={"promise_token": token, "action": "checkin", **more})
-        told: dict[str, Any] = response.json()
-        return told
+        body: dict[str, Any] = response.json()
+        return body
 
     async def later(self, agent: str, text: str, gate: Gate) -> Heard:
         token = await self._begun(agent, text)
         await entered(gate)
         assert (await self._await(token))["_meta"]["response_type"] == "Promise"
         gate.open()
-        while (told := await self._await(token))["_meta"]["response_type"] == "Promise":
+        while (answer := await self._await(token))["_meta"]["response_type"] == "Promise":
             await asyncio.sleep(0.02)
-        return self.heard_of(told)
+        return self.heard_of(answer)
 
     async def questioned(self, agent: str, text: str, answer: Any) -> tuple[Heard, Heard]:
         asked = await self.ask(agent, text)
@@ -221,24 +221,24 @@ class NlwebTalker(Talker):
         await self._await(token, action="cancel")
 
     async def who(self, agent: str) -> str:
-        told = (await self.http.get(f"{self.url}/who", params={"query": ""})).json()
-        return next(str(r["definition"]["description"]) for r in told["results"] if r["definition"]["name"] == agent)
+        body = (await self.http.get(f"{self.url}/who", params={"query": ""})).json()
+        return next(str(r["definition"]["description"]) for r in body["results"] if r["definition"]["name"] == agent)
 
 
 class McpTalker(Talker):
     protocol = "mcp"
 
     def heard_of(self, result: mcp_types.CallToolResult) -> Heard:
-        told = result.model_dump(mode="json", by_alias=True)
-        structured = told.get("structuredContent") or {}
-        texts = [block["text"] for block in told["content"] if block["type"] == "text"]
+        answer = result.model_dump(mode="json", by_alias=True)
+        structured = answer.get("structuredContent") or {}
+        texts = [block["text"] for block in answer["content"] if block["type"] == "text"]
         data = structured.get("data")
         return Heard(
             text=texts[0] if texts else "",
-            images=[base64.b64decode(block["data"]) for block in told["content"] if block["type"] == "image"],
+            images=[base64.b64decode(block["data"]) for block in answer["content"] if block["type"] == "image"],
             data=[data] if data is not None else [],
             place=structured.get("conversation"),
-            failure=texts[0] if told.get("isError") else "",
+            failure=texts[0] if answer.get("isError") else "",
         )
 
     def client(self, agent: str, **more: Any) -> McpClient:
@@ -410,29 +410,29 @@ class AclTalker(Talker):
         heard = Heard(place=conversation)
         async with self.http.stream("GET", f"{self.url}/acl/inbox/{self.name}") as response:
             async for _, data in events(response):
-                told = json.loads(data)
-                payload = told["payload"]
-                if told["conversation_id"] != conversation:
+                body = json.loads(data)
+                payload = body["payload"]
+                if body["conversation_id"] != conversation:
                     continue
-                if told["performative"] == "INFORM_PROGRESS":
+                if body["performative"] == "INFORM_PROGRESS":
                     heard.pieces += [payload["partial"]] if isinstance(payload.get("partial"), str) else []
-                elif told["performative"] != "TASK_ACCEPT":
-                    self._ended(heard, told)
+                elif body["performative"] != "TASK_ACCEPT":
+                    self._ended(heard, body)
                     break
         return heard
 
-    def _ended(self, heard: Heard, told: dict[str, Any]) -> None:
-        payload = told["payload"]
-        if told["performative"] == "REQUEST_INPUT":
+    def _ended(self, heard: Heard, text: dict[str, Any]) -> None:
+        payload = text["payload"]
+        if text["performative"] == "REQUEST_INPUT":
             heard.question = payload["question"]
             heard.options = next(iter(payload["schema"]["properties"].values())).get("enum", [])
-            heard.data = [told["message_id"]]
-        elif told["performative"] == "INFORM_RESULT":
+            heard.data = [text["message_id"]]
+        elif text["performative"] == "INFORM_RESULT":
             heard.text = payload["result_summary"]
             heard.data = [payload["result_details"]] if payload["result_details"] else []
             heard.images = [base64.b64decode(item["content"]) for item in payload.get("artifacts", ())]
         else:
-            heard.failure = payload.get("error_text") or payload.get("reason_text") or told["performative"]
+            heard.failure = payload.get("error_text") or payload.get("reason_text") or text["performative"]
 
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
         sent = await self.request(agent, text, place)
@@ -471,8 +471,8 @@ class AclTalker(Talker):
         await self.send("CANCEL", agent, {}, in_reply_to=sent["message_id"])
 
     async def who(self, agent: str) -> str:
-        told = (await self.http.get(f"{self.url}/.well-known/acl")).json()
-        return next(str(each["description"]) for each in told["agents"] if each["agent_id"] == agent)
+        body = (await self.http.get(f"{self.url}/.well-known/acl")).json()
+        return next(str(item["description"]) for item in body["agents"] if item["agent_id"] == agent)
 
 
 TALKERS: dict[str, type[Talker]] = {t.protocol: t for t in (NlipTalker, NlwebTalker, McpTalker, A2aTalker, AclTalker)}

@@ -30,7 +30,7 @@ class Recorder:
         self.shown: list[str] = []
 
     async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
-        self.shown += [each for each in (credentials.authorization, *credentials.headers.values()) if each]
+        self.shown += [item for item in (credentials.authorization, *credentials.headers.values()) if item]
         self.shown += [str(part.content) for part in tokens]
         return None
 

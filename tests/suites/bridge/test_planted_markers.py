@@ -109,7 +109,7 @@ NOTED: list[str] = []
 def script(body: dict[str, Any]) -> Any:
     if body["messages"][-1]["role"] != "user":
         return "All is done."
-    wanted = [(each["function"]["name"], {"text": "hello"}) for each in body["tools"]]
+    wanted = [(item["function"]["name"], {"text": "hello"}) for item in body["tools"]]
     return calls(*[(name, {} if "unlock" in name else arguments) for name, arguments in wanted])
 
 

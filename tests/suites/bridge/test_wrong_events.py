@@ -25,7 +25,7 @@ WRONG: dict[str, Any] = {
 
 
 @agent(name="wrong")
-async def wrong(turn: Turn) -> AsyncIterator[Any]:
+async def invalid_events(turn: Turn) -> AsyncIterator[Any]:
     yield WRONG[turn.text]
     yield "and so on"
 
@@ -52,7 +52,7 @@ class Speaks:
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(Gateway(wrong, raises, asks, Speaks(), home=tmp_path_factory.mktemp("a home"))) as served:
+    with serving(Gateway(invalid_events, raises, asks, Speaks(), home=tmp_path_factory.mktemp("a home"))) as served:
         yield served
 
 
@@ -65,7 +65,7 @@ async def test_the_caller_gets_a_failure_in_its_own_protocol(
     heard = await talker.ask("wrong", case)
     assert "half a pair" in heard.failure if case == "surrogate" else "wrong failed" in heard.failure
     await talker.aclose()
-    assert not [each for each in caplog.records if "ASGI" in each.getMessage()]
+    assert not [record for record in caplog.records if "ASGI" in record.getMessage()]
 
 
 @pytest.mark.parametrize("protocol", TALKERS)
@@ -79,8 +79,8 @@ async def test_so_it_is_where_the_agent_is_a_class_raises_or_asks_back(there: Se
 
 def test_the_log_says_which_agent_gave_what(there: Served, caplog: pytest.LogCaptureFixture) -> None:
     httpx2.post(f"{there.url}/nlip/wrong", json={"format": "text", "subformat": "english", "content": "progress"})
-    [told] = [each for each in caplog.records if each.levelno == logging.ERROR]
-    message = told.getMessage()
+    [logged] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    message = logged.getMessage()
     assert message.startswith("Agent wrong failed in turn ")
     assert message.endswith(": Progress.fraction: expected a number from 0 to 1, or None, not str")
     assert "step 1" not in message

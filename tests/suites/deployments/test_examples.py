@@ -51,8 +51,8 @@ async def test_proxy(serve: Serve, home: Path) -> None:
     async with connect(served.url) as peer:
         reply = await peer.ask("How is the weather in Geneva?")
         assert reply.first.content == "In Geneva it is sunny, 21 degrees."
-        told = reply.labelled("weather")
-        assert told is not None and told.value["celsius"] == 21
+        details = reply.labelled("weather")
+        assert details is not None and details.value["celsius"] == 21
         assert (await peer.ask("What is the weather?")).first.content == "Which city?"
         assert (await peer.ask("Atlantis")).text == "I do not know Atlantis."
     service.close()

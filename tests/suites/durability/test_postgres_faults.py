@@ -119,10 +119,10 @@ async def test_an_unavailable_server_is_reported_clearly_and_soon_and_its_return
     )
     for call in calls:
         begun = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="the store is unavailable") as told:
+        with pytest.raises(StoreUnavailable, match="the store is unavailable") as raised:
             await call()
         assert time.monotonic() - begun < 3.0
-        assert "127.0.0.1" not in str(told.value) and "postgres@" not in str(told.value)
+        assert "127.0.0.1" not in str(raised.value) and "postgres@" not in str(raised.value)
     await asyncio.to_thread(server.start)
     assert await store.record(entry("after", "c")) is True
     assert [turn.id for turn in await store.turns("c", 9) if turn.id != "lost"] == ["before", "after"]
@@ -149,7 +149,7 @@ async def test_a_connection_that_breaks_between_commit_and_answer_does_not_doubl
         return answer
 
     writer._send = send_and_break  # type: ignore[method-assign]
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         store.record(entry("a", "c")),
         store.record(entry("b", "c")),
         store.count("q", "k", 5),
@@ -157,7 +157,7 @@ async def test_a_connection_that_breaks_between_commit_and_answer_does_not_doubl
         store.audit(AuditLine(0.0, "key", "ada")),
     )
     assert broken == 1
-    assert told == [True, True, 6.0, 1, None]
+    assert answers == [True, True, 6.0, 1, None]
     assert (await store.count("q", "k", 0), len(await store.audit_lines()), len(await store.turns("c", 9))) == (6, 3, 2)
     await store.close()
 
@@ -235,6 +235,6 @@ async def test_a_gateway_rides_out_a_restart_and_keeps_what_it_answered(
     connection = await asyncpg.connect(address)
     asked = [bytes(row[0]) for row in await connection.fetch("SELECT asked FROM turns")]
     await connection.close()
-    stored = [msgspec.msgpack.decode(each, type=Message).text for each in asked]
+    stored = [msgspec.msgpack.decode(item, type=Message).text for item in asked]
     assert len(stored) == len(set(stored))
     assert set(answered) <= set(stored)

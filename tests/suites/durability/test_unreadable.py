@@ -88,10 +88,10 @@ async def test_it_starts_and_answers(address: str, home: Path, caplog: pytest.Lo
             assert (on.status_code, on.json()["content"]) == (200, "You said: and on")
 
     await asyncio.to_thread(again)
-    told = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
-    assert f"{ENTRIES} {far} cannot be read from the store" in "\n".join(told)
-    assert f"Task {place.rpartition('/')[2]} cannot be read from the store and has failed" in "\n".join(told)
-    assert not [line for line in told if "broke" in line or "ASGI" in line]
+    logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert f"{ENTRIES} {far} cannot be read from the store" in "\n".join(logged)
+    assert f"Task {place.rpartition('/')[2]} cannot be read from the store and has failed" in "\n".join(logged)
+    assert not [line for line in logged if "broke" in line or "ASGI" in line]
 
 
 @pytest.fixture
@@ -133,9 +133,9 @@ async def test_a_list_of_what_a_caller_holds_that_cannot_be_read_begins_anew() -
     store = MemoryStore()
     await store.open()
     await store.put(Record("holdings", "box:ada", b"[5]"))
-    most = Cap(10, 2)
+    peak = Cap(10, 2)
     held = Reservations(store, "box", "all is taken")
-    assert await held.begin("ada", "x", time.time() + 60, most, Record("s", "x", b"")) == 10
+    assert await held.begin("ada", "x", time.time() + 60, peak, Record("s", "x", b"")) == 10
 
 
 async def test_a_signing_key_that_cannot_be_read_is_made_anew() -> None:

@@ -17,19 +17,19 @@ def requirements() -> dict[str, Requirement]:
     project = tomllib.loads(PROJECT.read_text())["project"]
     listed = [
         *project["dependencies"],
-        *(each for extra in project["optional-dependencies"].values() for each in extra),
+        *(item for extra in project["optional-dependencies"].values() for item in extra),
     ]
     found: dict[str, Requirement] = {}
-    for each in map(Requirement, listed):
-        if each.name not in found or len(each.specifier) > len(found[each.name].specifier):
-            found[each.name] = each
+    for entry in map(Requirement, listed):
+        if entry.name not in found or len(entry.specifier) > len(found[entry.name].specifier):
+            found[entry.name] = entry
     return found
 
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_a_library_whose_private_parts_are_used_has_an_upper_bound(name: str) -> None:
     specifier = requirements()[name].specifier
-    assert any(each.operator == "<" for each in specifier), f"{name}: try the next version, then raise the bound"
+    assert any(item.operator == "<" for item in specifier), f"{name}: try the next version, then raise the bound"
     assert version(name) in specifier
 
 

@@ -179,10 +179,10 @@ def _characters(op: Any, value: Any) -> list[str]:
     if op is sre.ANY:
         return ["a", " ", "0", '"', "/"]
     if op is sre.NOT_LITERAL:
-        return [each for each in _ALPHABET if each != chr(value)][:3]
+        return [item for item in _ALPHABET if item != chr(value)][:3]
     parts = value if op is sre.IN else [(op, value)]
     negated = parts[0][0] is sre.NEGATE
-    matching = [each for each in _ALPHABET if any(_in_set(each, part) for part in parts) != negated]
+    matching = [item for item in _ALPHABET if any(_in_set(item, part) for part in parts) != negated]
     if not matching:
         first = next((part for part in parts if part[0] in (sre.LITERAL, sre.RANGE)), None)
         if first is not None:
@@ -193,21 +193,21 @@ def _characters(op: Any, value: Any) -> list[str]:
 _CATEGORIES = {
     sre.CATEGORY_DIGIT: str.isdigit,
     sre.CATEGORY_SPACE: str.isspace,
-    sre.CATEGORY_WORD: lambda each: each.isalnum() or each == "_",
-    sre.CATEGORY_NOT_DIGIT: lambda each: not each.isdigit(),
-    sre.CATEGORY_NOT_SPACE: lambda each: not each.isspace(),
-    sre.CATEGORY_NOT_WORD: lambda each: not (each.isalnum() or each == "_"),
+    sre.CATEGORY_WORD: lambda item: item.isalnum() or item == "_",
+    sre.CATEGORY_NOT_DIGIT: lambda item: not item.isdigit(),
+    sre.CATEGORY_NOT_SPACE: lambda item: not item.isspace(),
+    sre.CATEGORY_NOT_WORD: lambda item: not (item.isalnum() or item == "_"),
 }
 
 
-def _in_set(each: str, part: tuple[Any, Any]) -> bool:
+def _in_set(item: str, part: tuple[Any, Any]) -> bool:
     op, value = part
     if op is sre.LITERAL:
-        return bool(chr(value) == each)
+        return bool(chr(value) == item)
     if op is sre.RANGE:
-        return bool(value[0] <= ord(each) <= value[1])
+        return bool(value[0] <= ord(item) <= value[1])
     if op is sre.CATEGORY:
-        return bool(_CATEGORIES[value](each))
+        return bool(_CATEGORIES[value](item))
     return False
 
 

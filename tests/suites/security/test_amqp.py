@@ -132,7 +132,7 @@ async def test_a_flood_is_turned_away_and_others_are_still_answered(home: Path, 
     settings = GuardSettings(quotas=Quotas(rate_per_caller=0.01, rate_per_address=0.01, burst=10.0))
     async with gateway(home, broker, address, settings), Client(broker, address) as client:
         answers = [await client.ask(say(f"{n}"), "who", user_id="guest") for n in range(30)]
-        refused = [each for each in answers if each.get("messagetype") == "error"]
+        refused = [answer for answer in answers if answer.get("messagetype") == "error"]
         assert len(refused) >= 15
         assert (await client.ask(say("me, too"), "who"))["content"] == "anonymous "
 
@@ -147,7 +147,7 @@ async def test_one_stranger_who_floods_leaves_something_for_the_next_and_takes_n
         Client(broker, address) as other,
     ):
         answers = [await flood.ask(say(f"{n}"), "who") for n in range(30)]
-        said = [each["content"] for each in answers]
+        said = [answer["content"] for answer in answers]
         assert said[:10] == ["anonymous "] * 10 and set(said[12:]) == {"too many requests; slow down"}
         assert (await other.ask(say("me, too"), "who"))["content"] == "anonymous "
         assert (await flood.ask(say("and as myself"), "who", user_id="guest"))["content"] == "subject guest"

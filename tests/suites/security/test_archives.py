@@ -72,12 +72,12 @@ def test_an_archive_is_kept_as_it_came(services: Served, alice: Caller, kind: st
 def test_a_name_is_only_a_name(services: Served, alice: Caller, name: str) -> None:
     home = services.gateway.home
     secret, before = (home / "secret.key").read_bytes(), set(files(home))
-    outside = set(files(home.parent)) - {f"{home.name}/{each}" for each in before}
+    outside = set(files(home.parent)) - {f"{home.name}/{item}" for item in before}
     put = alice.http.post(place(alice), files={"file": (name, b"abc", "image/png")})
     assert put.status_code in (201, 400, 422)
     new = set(files(home)) - before
-    assert all(Path(each).parent == Path("uploads") and "secret" not in each for each in new)
-    assert {each for each in files(home.parent) if not each.startswith(f"{home.name}/")} == outside
+    assert all(Path(item).parent == Path("uploads") and "secret" not in item for item in new)
+    assert {file for file in files(home.parent) if not file.startswith(f"{home.name}/")} == outside
     assert (home / "secret.key").read_bytes() == secret
 
 

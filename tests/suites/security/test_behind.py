@@ -119,7 +119,7 @@ async def test_a_tool_that_gives_orders_in_what_is_said_of_it_is_not_offered(
     front = fronting(serve, home, url, guard=SIFTED)
     async with Client(f"{front}{place}", mode=mode, cache=None) as client:  # type: ignore[arg-type]
         listed = await client.list_tools()
-    names = {each.name for each in listed.tools}
+    names = {item.name for item in listed.tools}
     assert f"{prefix}lookup" in names
     assert not names & {f"{prefix}{name}" for name in ("poisoned", "titled", "argued")}
     assert "evil.example" not in listed.model_dump_json()

@@ -214,5 +214,5 @@ def test_what_the_gateway_tells_of_its_nodes_names_no_address_of_the_bus(pair: P
             shown = stranger.http.get(path).text
             assert "4222" not in shown and pair.prefix not in shown
         asked = stranger.ask(say("What are your capabilities?", control=True))
-        told = json.dumps([asked.text, part(asked, "capabilities")])
-        assert "4222" not in told and pair.prefix not in told
+        answer = json.dumps([asked.text, part(asked, "capabilities")])
+        assert "4222" not in answer and pair.prefix not in answer

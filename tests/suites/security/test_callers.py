@@ -42,7 +42,7 @@ async def who(turn: Turn) -> str:
 # -- keys and rights ------------------------------------------------------------------------------
 
 
-def test_rights_decide_and_the_refusal_is_the_same_for_what_is_not_there(
+def test_rights_decide_and_a_hidden_agent_is_refused_like_a_missing_one(
     alice: Caller, mallory: Caller, stranger: Caller
 ) -> None:
     assert alice.ask(say("open"), "vault").json()["content"] == "the vault is open"
@@ -63,19 +63,19 @@ OPEN = (
 
 def test_a_caller_sees_only_what_it_may_use(alice: Caller, mallory: Caller, stranger: Caller) -> None:
     for caller, sees in ((alice, True), (mallory, False), (stranger, False)):
-        told = caller.ask(say("What can you do? List your agents.", control=True))
-        assert told.status_code == 200
-        assert ("vault" in told.text) is sees
+        reply = caller.ask(say("What can you do? List your agents.", control=True))
+        assert reply.status_code == 200
+        assert ("vault" in reply.text) is sees
     for path in OPEN:
         assert "Only for staff" not in stranger.http.get(path).text, path
     # A2A: a card says how to authenticate, so anybody may read it by its name; what the agent can do is not in it.
     assert stranger.http.get("/a2a/vault/.well-known/agent-card.json").json().get("skills", []) == []
 
 
-@pytest.mark.parametrize("wrong", ["Bearer sbk_000000000000_x", "Bearer x", "Basic YTpi", "", "Bearer", "bearer x y"])
-def test_wrong_credentials_are_refused_and_not_taken_for_nobody(stranger: Caller, wrong: str) -> None:
+@pytest.mark.parametrize("invalid", ["Bearer sbk_000000000000_x", "Bearer x", "Basic YTpi", "", "Bearer", "bearer x y"])
+def test_wrong_credentials_are_refused_and_not_taken_for_nobody(stranger: Caller, invalid: str) -> None:
     """Downgrade: a caller whose credentials are not right does not go on as a stranger."""
-    reply = stranger.ask(say("hi"), authorization=wrong)
+    reply = stranger.ask(say("hi"), authorization=invalid)
     assert reply.status_code == 401
     assert reply.json()["messagetype"] == "control"
 
@@ -97,10 +97,10 @@ def test_two_authorization_headers_are_rejected(services: Served, alice: Caller)
     assert answer.startswith(b"HTTP/1.1 401")
 
 
-def test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands(services: Served, alice: Caller) -> None:
+def test_a_pass_is_issued_by_control_and_works_only_for_its_caller(services: Served, alice: Caller) -> None:
     """CORE-6.2.2: we make it, the peer returns it, we turn it back into a caller; elsewhere it does not open."""
     reply = alice.ask(say("Please authenticate me", control=True))
-    issued = next(each for each in tokens(reply) if each["subformat"] == "authentication")
+    issued = next(item for item in tokens(reply) if item["subformat"] == "authentication")
     with Caller(services.url) as same_place, Caller(services.url, address="127.0.0.3") as elsewhere:
         answer = same_place.ask(say("open", issued), "vault")
         assert answer.json()["content"] == "the vault is open"
@@ -113,7 +113,7 @@ def test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands(s
 
 def test_a_stranger_is_given_no_pass(stranger: Caller) -> None:
     reply = stranger.ask(say("Please authenticate me", control=True))
-    assert [each["subformat"] for each in tokens(reply)] == ["conversation"]
+    assert [item["subformat"] for item in tokens(reply)] == ["conversation"]
     assert part(reply, "authentication")["known"] is False
 
 
@@ -194,13 +194,13 @@ def test_a_forged_expired_foreign_or_confused_token_does_not(guarded: Served) ->
         signed(claims(iss="https://evil.example")), signed(claims(), stranger), none, confused, swapped, good[:-10],
         signed(claims(nbf=int(time.time()) + 600)), signed(claims(sub="")),
     ]  # fmt: skip
-    for number, each in enumerate(raised):
-        with Caller(guarded.url, each, address=f"127.0.1.{number + 1}") as forger:
+    for number, item in enumerate(raised):
+        with Caller(guarded.url, item, address=f"127.0.1.{number + 1}") as forger:
             reply = forger.ask(say("hi"))
             assert reply.status_code == 401, number
-            assert each not in reply.text
+            assert item not in reply.text
         with Caller(guarded.url, address=f"127.0.2.{number + 1}") as forger:
-            assert forger.ask(say("hi", token(each, "authentication"))).status_code == 401, number
+            assert forger.ask(say("hi", token(item, "authentication"))).status_code == 401, number
 
 
 def test_without_the_scope_a_known_caller_is_forbidden(guarded: Served) -> None:
@@ -283,8 +283,8 @@ def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Serve
         proof(f"{guarded.url}/nlip/", access, f"ws-4-{form}", method="GET"),
         proof(url, access, f"ws-5-{form}", thief, method="GET"),
     )
-    for each in raised:
-        assert "proof" in answers(each)[0]
+    for item in raised:
+        assert "proof" in answers(item)[0]
     end = int(time.time()) + 4
     soon = signed(claims(cnf={"jkt": PROVER.thumbprint()}, exp=end))
     first, last = answers(proof(url, soon, f"ws-6-{form}", method="GET"), soon, times=2, until=end + 0.1)
@@ -385,7 +385,7 @@ def test_the_remaining_quota_is_in_every_answer_and_in_control(serve: Serve, hom
     served = serve(Gateway(who, home=home, guard=GuardSettings(quotas=quotas)))
     with Caller(served.url) as caller:
         replies = [caller.ask(say("hi")) for _ in range(3)]
-        told = part(caller.ask(say("What are your limits?", control=True)), "remaining")
+        details = part(caller.ask(say("What are your limits?", control=True)), "remaining")
     assert [reply.headers["ratelimit"].partition(";t=")[0] for reply in replies] == [
         '"requests";r=9', '"requests";r=8', '"requests";r=7',
     ]  # fmt: skip
@@ -393,8 +393,8 @@ def test_the_remaining_quota_is_in_every_answer_and_in_control(serve: Serve, hom
     assert [re.findall(r'"daily-turns";r=(\d+);t=\d+$', reply.headers["ratelimit"]) for reply in replies] == [
         ["99"], ["98"], ["97"],
     ]  # fmt: skip
-    assert told["requests"]["remaining"] == pytest.approx(6, abs=0.5)
-    assert told["daily-turns"]["remaining"] == 96
+    assert details["requests"]["remaining"] == pytest.approx(6, abs=0.5)
+    assert details["daily-turns"]["remaining"] == 96
 
 
 def test_every_refusal_leaves_a_line_also_of_what_was_to_be_done_later(serve: Serve, home: Path) -> None:
@@ -403,8 +403,8 @@ def test_every_refusal_leaves_a_line_also_of_what_was_to_be_done_later(serve: Se
         assert stranger.ask(say("hi")).status_code == 401
         assert stranger.ask(say("hi"), prefer="respond-async").status_code == 401
         assert stranger.ask(say("hi"), authorization="Bearer x").status_code == 401
-    told = [(line.line.kind, line.line.outcome, line.line.caller) for line in audited(home)]
-    assert told == [
+    found = [(line.line.kind, line.line.outcome, line.line.caller) for line in audited(home)]
+    assert found == [
         ("refused", "Unauthenticated", "anonymous"),
         ("refused", "Unauthenticated", "anonymous"),
         ("refused", "Unauthenticated", "unknown"),

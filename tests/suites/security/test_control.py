@@ -68,8 +68,8 @@ class Speaker:
             message = {**message, "submessages": [*message.get("submessages", ()), token(self.key, "authentication")]}
         async with asyncio.timeout(20):
             answer, status = await self._exchanged(message, agent)
-        told = next((p["content"] for p in answer.get("submessages", ()) if p.get("label") == "status"), None)
-        return (status if told is None else told["status"]), answer
+        response = next((p["content"] for p in answer.get("submessages", ()) if p.get("label") == "status"), None)
+        return (status if response is None else response["status"]), answer
 
     async def _exchanged(self, message: JSON, agent: str) -> tuple[JSON, int]:
         if self.way.door == "nlip-http":
@@ -129,15 +129,15 @@ OPEN_FAQ = (Rule(("anonymous",), agents=("faq",)), Rule(("staff",)))
 
 async def test_a_closed_default_agent_closes_no_control_and_is_not_named(home: Path, way: Way) -> None:
     async with spoken_to(home, way, *OPEN_FAQ) as stranger:
-        status, told = await stranger.control("capabilities", {})
-        assert status == 200 and [each["name"] for each in told["agents"]] == ["faq"]
+        status, answer = await stranger.control("capabilities", {})
+        assert status == 200 and [item["name"] for item in answer["agents"]] == ["faq"]
         assert (await stranger.control("limits", {}))[0] == 200
         status, policies = await stranger.control("policy", {})
         assert status == 200 and "Vaultland" not in json.dumps(policies)
         assert (await stranger.control("anonymous", {"propose": True}))[1] == {"anonymous": True, "accepted": True}
         stranger.key = await asyncio.to_thread(add_key, home, "alice", "staff")
-        _, told = await stranger.control("capabilities", {})
-        assert [each["name"] for each in told["agents"]] == ["vault", "faq"]
+        _, answer = await stranger.control("capabilities", {})
+        assert [item["name"] for item in answer["agents"]] == ["vault", "faq"]
         assert "Vaultland" in json.dumps((await stranger.control("policy", {}))[1])
 
 
@@ -166,8 +166,8 @@ async def test_control_tells_of_what_may_be_used_by_the_door_it_came_by(home: Pa
         Rule(("anonymous",), agents=("vault",), doors=("mcp",)),
     )
     async with spoken_to(home, way, *rules) as speaker:
-        status, told = await speaker.control("capabilities", {})
-        assert status == 200 and [each["name"] for each in told["agents"]] == ["faq"]
+        status, answer = await speaker.control("capabilities", {})
+        assert status == 200 and [item["name"] for item in answer["agents"]] == ["faq"]
 
 
 async def test_a_question_to_another_agent_is_cancelled_if_no_agent_is_named(home: Path, way: Way) -> None:

@@ -93,7 +93,7 @@ def test_an_agent_that_is_not_for_a_caller_is_not_seen_nor_called_by_any_door(
 ) -> None:
     for caller, sees in ((alice, True), (mallory, False), (stranger, False)):
         listed = mcp(caller, "tools/list").json()["result"]["tools"]
-        assert ("vault" in [each["name"] for each in listed]) is sees
+        assert ("vault" in [item["name"] for item in listed]) is sees
         called = [
             tool(caller, "vault", "open"),
             a2a(caller, "SendMessage", message("open"), "/a2a/vault"),

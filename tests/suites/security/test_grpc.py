@@ -84,10 +84,10 @@ def test_callers_are_known_and_wrong_credentials_are_not_taken_for_nobody(stub: 
     assert "alice" in str(stub.SendMessage(sending("hi"), metadata=alice, timeout=20))
     assert "anonymous" in str(stub.SendMessage(sending("hi"), timeout=20))
     raised = ("Bearer sbk_000000000000_wrong", "Bearer a.b.c", "Basic YTpi", alice[0][1][:-3], f"{alice[0][1]}x")
-    for each in raised:
-        status, said = refusal(stub.SendMessage, sending("hi"), (("authorization", each),))
+    for item in raised:
+        status, said = refusal(stub.SendMessage, sending("hi"), (("authorization", item),))
         assert status == "UNAUTHENTICATED" and "www-authenticate" in said
-        assert each.partition(" ")[2] not in said
+        assert item.partition(" ")[2] not in said
 
 
 def test_where_nobody_is_let_in_unknown_nobody_is_by_grpc_either(home: Path) -> None:

@@ -216,5 +216,5 @@ def test_a_token_is_not_passed_to_the_next_turn_or_another_caller(alice: Caller,
 def test_limits_are_reported_and_the_remaining_are_not_somebody_elses(alice: Caller) -> None:
     reply = alice.ask(say("What are your limits?", control=True))
     assert reply.status_code == 200
-    told: JSON | None = part(reply, "limits")
-    assert told is not None
+    details: JSON | None = part(reply, "limits")
+    assert details is not None

@@ -66,9 +66,9 @@ def post(path: str, body: Any, **headers: str) -> Asked:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def ask(caller: Caller, name: str, served: Served) -> Any:
-        told = json.loads(json.dumps(body).replace("NAME", name))
+        reply = json.loads(json.dumps(body).replace("NAME", name))
         given = {key: value.replace("NAME", name) for key, value in named.items()}
-        return answer(caller.http.post(path.replace("NAME", name), json=told, headers=given))
+        return answer(caller.http.post(path.replace("NAME", name), json=reply, headers=given))
 
     return ask
 
@@ -212,7 +212,7 @@ def test_a_card_is_read_by_those_who_may_use_its_agent(visit: tuple[Served, Call
 def test_the_default_agent_is_not_named_to_callers_without_access(tmp_path: Path) -> None:
     gateway = Gateway(vault, open_to_all, home=tmp_path, guard=HOUSES["rights"])
     with serving(gateway) as served, Caller(served.url) as stranger:
-        told = [stranger.ask(say("hello")), stranger.http.get("/.well-known/agent-card.json")]
-        told.append(stranger.http.post("/ask", json={"query": {"text": "x"}, "prefer": {"streaming": False}}))
-        assert [each.status_code for each in told] == [401, 401, 401]
-        assert not [each.text for each in told if HIDDEN in each.text]
+        reply = [stranger.ask(say("hello")), stranger.http.get("/.well-known/agent-card.json")]
+        reply.append(stranger.http.post("/ask", json={"query": {"text": "x"}, "prefer": {"streaming": False}}))
+        assert [item.status_code for item in reply] == [401, 401, 401]
+        assert not [item.text for item in reply if HIDDEN in item.text]

@@ -34,18 +34,18 @@ def test_a_peer_without_a_card_is_known_by_its_name_alone(serve: Serve, home: Pa
     port = free_port()
     served = serve(Gateway(PEERS[protocol](f"127.0.0.1:{port}"), home=home))
     with Caller(served.url) as caller:
-        told = [
+        reply = [
             caller.ask(say("What are your capabilities?", control=True)).text,
             caller.ask(say("hello")).text,
         ]
     with httpx2.Client(base_url=served.url, trust_env=False) as client:
-        told.append(client.post("/who", json={"query": {"text": "picky"}}).text)
-        told.append(client.get("/a2a/picky/.well-known/agent-card.json").text)
+        reply.append(client.post("/who", json={"query": {"text": "picky"}}).text)
+        reply.append(client.get("/a2a/picky/.well-known/agent-card.json").text)
         accept = {"accept": "application/json, text/event-stream"}
         listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        told.append(client.post("/mcp", json=listing, headers={**accept, "mcp-protocol-version": "2025-06-18"}).text)
-    assert all("picky" in each for each in told), told
-    assert not [each for each in told if str(port) in each]
+        reply.append(client.post("/mcp", json=listing, headers={**accept, "mcp-protocol-version": "2025-06-18"}).text)
+    assert all("picky" in item for item in reply), reply
+    assert not [item for item in reply if str(port) in item]
 
 
 def test_the_address_of_a_remote_task_is_not_shown(serve: Serve, home: Path) -> None:
@@ -57,8 +57,8 @@ def test_the_address_of_a_remote_task_is_not_shown(serve: Serve, home: Path) -> 
         peer = NlipHttpPeer(f"{site.url}/nlip/picky", name="picky", seconds=2.0)
         served = serve(Gateway(peer, home=home))
         with Caller(served.url) as caller:
-            told = caller.ask(say("hello")).text
+            reply = caller.ask(say("hello")).text
     finally:
         site.close()
-    assert "no answer in time" in told
-    assert str(site.port) not in told
+    assert "no answer in time" in reply
+    assert str(site.port) not in reply

@@ -109,7 +109,7 @@ def test_nobody_is_locked_out_and_service_resumes_by_itself(
         assert status == 200
     finally:
         site.close()
-    told = [record.getMessage() for record in caplog.records if ISSUER in record.getMessage()]
-    assert len(told) == 2 and "unavailable" in told[0] and "available again" in told[1]
+    logged = [record.getMessage() for record in caplog.records if ISSUER in record.getMessage()]
+    assert len(logged) == 2 and "unavailable" in logged[0] and "available again" in logged[1]
     answer = client.post("/nlip", json=NLIP, headers={"authorization": f"Bearer {token(sub='bob')}"})
     assert answer.status_code == 200  # its keys are known, whoever it was that came first

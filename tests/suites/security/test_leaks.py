@@ -119,7 +119,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         made.stop()
 
 
-def test_an_agent_that_tells_too_much_is_stopped_on_its_way_out(running: Running) -> None:
+def test_a_reply_that_reveals_too_much_is_stopped(running: Running) -> None:
     """Leak of system prompt, chain of thought and credentials (SEC-P3.3, core-154); in one piece and in pieces."""
     with Caller(running.url) as caller:
         whole = caller.ask(say("tell me"), "gossip")

@@ -69,7 +69,7 @@ PATTERNS += [
         Found("sabir.agents.site.subject._PRONOUNS", re.compile(text, re.I), "sub")
         for text in subject._PRONOUNS.values()
     ),
-    *(Found(f"sabir.search.query.glossary.{each}", glossary(each).pattern, "sub") for each in LANGUAGES),
+    *(Found(f"sabir.search.query.glossary.{language}", glossary(language).pattern, "sub") for language in LANGUAGES),
 ]
 
 
@@ -88,7 +88,7 @@ def slowest(found: Found, length: int, limit: float, *, blanks: bool) -> tuple[f
     return worst
 
 
-@pytest.mark.parametrize("found", PATTERNS, ids=[f"{each.where}-{n}" for n, each in enumerate(PATTERNS)])
+@pytest.mark.parametrize("found", PATTERNS, ids=[f"{pattern.where}-{n}" for n, pattern in enumerate(PATTERNS)])
 def test_a_pattern_takes_linear_time_on_the_text_that_hurts_it_most(found: Found) -> None:
     reader = found.where.startswith(READERS)
     limit = SLOWEST_READER if reader else SLOWEST
@@ -98,7 +98,7 @@ def test_a_pattern_takes_linear_time_on_the_text_that_hurts_it_most(found: Found
 
 def test_every_pattern_that_is_made_of_names_is_accounted_for() -> None:
     assert len(PATTERNS) > 200
-    assert {each.split(":")[0] for each in UNKNOWN} <= MADE_FROM_NAMES.keys()
+    assert {item.split(":")[0] for item in UNKNOWN} <= MADE_FROM_NAMES.keys()
 
 
 def test_the_attacks_find_an_exponential_pattern() -> None:

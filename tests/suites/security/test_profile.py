@@ -23,15 +23,15 @@ def gateway(home: Path, **settings: object) -> Gateway:
 
 def test_plain_http_on_this_machine_meets_no_profile(serve: Serve, home: Path) -> None:
     served = serve(Gateway(echo, home=home))
-    told = httpx2.get(served.url + "/.well-known/nlip", timeout=10).json()
-    assert told["security"]["profile"] is None
-    assert "SEC-P1.1" not in told["security"]["holds"]
-    assert told["agents"] == ["echo"]
+    body = httpx2.get(served.url + "/.well-known/nlip", timeout=10).json()
+    assert body["security"]["profile"] is None
+    assert "SEC-P1.1" not in body["security"]["holds"]
+    assert body["agents"] == ["echo"]
 
 
 def test_tls_alone_is_profile_2_in_part_because_audit_and_throttling_are_always_on(home: Path) -> None:
-    told = gateway(home, tls={"dev": True}).security_report()
-    assert (told["profile"], told["degree"]) == (3, "partial")
+    answer = gateway(home, tls={"dev": True}).security_report()
+    assert (answer["profile"], answer["degree"]) == (3, "partial")
     bare = {control.id: control.profile == 1 for control in CONTROLS}
     assert level_of(bare) == (1, "full")
     assert level_of({**bare, "SEC-P2.4": True}) == (2, "partial")

@@ -45,7 +45,7 @@ class Names:
     def __init__(self, gateway: Gateway, outside: int) -> None:
         self.asked: list[str] = []
         self._outside = outside
-        (door,) = [each for each in gateway.doors if isinstance(each, A2aDoor)]
+        (door,) = [item for item in gateway.doors if isinstance(item, A2aDoor)]
         door.webhooks._outbound = Outbound(OutboundRules(allow=(OUTSIDE,)), resolve=self.resolve)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:

@@ -43,7 +43,7 @@ HTTP = {"content-type": "application/json", "accept": "application/json, text/ev
 Headers = dict[str, str]
 
 
-def told(served: Served, method: str, path: str, key: str, body: Any = None, **headers: str) -> Headers | None:
+def send_as(served: Served, method: str, path: str, key: str, body: Any = None, **headers: str) -> Headers | None:
     """Ask over HTTP; the headers of the answer."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     all_of_them = {**HTTP, "authorization": f"Bearer {key}", **named}
@@ -116,7 +116,7 @@ def http(name: str, door: str, method: str, path: str, body: Any = None, *, agen
     def ask(served: Served, key: str, named: str) -> Headers | None:
         filled = json.loads(json.dumps(body).replace("AGENT", named)) if body is not None else None
         there = {header: value.replace("AGENT", named) for header, value in headers.items()}
-        return told(served, method, path.replace("AGENT", named), key, filled, **there)
+        return send_as(served, method, path.replace("AGENT", named), key, filled, **there)
 
     return Way(name, door, ask, agent)
 
@@ -249,14 +249,14 @@ async def archive(turn: Turn) -> str:
 def test_what_an_mcp_client_may_not_know_of_is_one_line(serve: Serve, home: Path, method: str, params: Any) -> None:
     served = serve(Gateway(memory, archive, home=home, guard=GuardSettings(rights=RULES)))
     key = add_key(home, "mallory")
-    told(served, "POST", "/mcp", key, rpc(method, params), mcp_protocol_version="2025-11-25")
-    told(served, "POST", "/mcp", key, rpc(method, {"name": "nothing", "uri": "file://nothing"}))  # nor is there any
+    send_as(served, "POST", "/mcp", key, rpc(method, params), mcp_protocol_version="2025-11-25")
+    send_as(served, "POST", "/mcp", key, rpc(method, {"name": "nothing", "uri": "file://nothing"}))  # nor is there any
     assert shown(served) == [("refused", "Forbidden", "mcp", f"key:{key.split('_')[1]}", "archive")]
 
 
 @pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}], ids=str)
 def test_another_host_or_origin_is_one_line(services: Served, header: Headers) -> None:
-    told(services, "POST", "/nlip", WRONG, say("hi"), **header)
+    send_as(services, "POST", "/nlip", WRONG, say("hi"), **header)
     assert shown(services) == [("refused", "Forbidden", "front", "unknown", "")]
 
 
@@ -267,7 +267,7 @@ SLOWLY = Quotas(rate_per_caller=0.001, rate_per_address=10_000.0, burst=1.0)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_a_caller_over_its_rate_is_one_line(services: Served, way: Way) -> None:
     key = add_key(services.gateway.home, "mallory")
-    told(services, "GET", "/who?query=x", key)
+    send_as(services, "GET", "/who?query=x", key)
     headers = way.ask(services, key, "memory")
     assert [line[:4] for line in shown(services)] == [("refused", "RateLimited", way.door, f"key:{key.split('_')[1]}")]
     if headers is not None:
@@ -285,7 +285,7 @@ def test_every_http_answer_tells_what_is_left(services: Served, way: Way) -> Non
     policies = '"requests";q=50, "daily-turns";q=20;w=86400, "daily-bytes";q=10000;qu="content-bytes";w=86400, '
     assert headers["ratelimit-policy"] == f'{policies}"daily-cost";q=500000;qu="cost-millionths";w=86400'
     left = {
-        name.strip('"'): rest for name, _, rest in (each.partition(";") for each in headers["ratelimit"].split(", "))
+        name.strip('"'): rest for name, _, rest in (item.partition(";") for item in headers["ratelimit"].split(", "))
     }
     assert list(left) == ["requests", "daily-turns", "daily-bytes", "daily-cost"]
     assert left["daily-turns"].startswith(("r=19;t=", "r=20;t=")) and left["daily-cost"].startswith("r=500000;t=")
@@ -345,7 +345,7 @@ def get_over_grpc(served: Served, key: str, task: str) -> None:
 def test_the_task_of_another_caller_is_one_line(services: Served, name: str) -> None:
     """The caller gets what it gets for a task that never was; only the audit log knows the difference."""
     alice, mallory = add_key(services.gateway.home, "alice"), add_key(services.gateway.home, "mallory")
-    accepted = told(services, "POST", "/nlip/memory", alice, say("hi"), prefer="respond-async")
+    accepted = send_as(services, "POST", "/nlip/memory", alice, say("hi"), prefer="respond-async")
     assert accepted is not None
     task = accepted["location"].rsplit("/", 1)[1]
     door, method, path, body, headers = OTHERS_TASK[name]
@@ -357,7 +357,7 @@ def test_the_task_of_another_caller_is_one_line(services: Served, name: str) -> 
         there = {header: value.replace("TASK", asked_for) for header, value in headers.items()}
         if filled is not None and "message_id" in filled:
             filled["message_id"] = asked_for
-        told(services, method, path.replace("TASK", asked_for), mallory, filled, **there)
+        send_as(services, method, path.replace("TASK", asked_for), mallory, filled, **there)
     end = time.monotonic() + 20
     while not lines(services) and time.monotonic() < end:  # a message of ACL is handled after it was accepted
         time.sleep(0.02)

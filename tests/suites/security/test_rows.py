@@ -111,7 +111,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "token of one conversation or caller used in another": (
         "suites/security/test_handles.py::test_not_yours_and_not_there_look_the_same",
         "suites/security/test_handles.py::test_a_token_of_one_kind_is_not_one_of_another",
-        "suites/security/test_callers.py::test_a_pass_is_given_by_control_works_in_the_message_and_in_no_other_hands",
+        "suites/security/test_callers.py::test_a_pass_is_issued_by_control_and_works_only_for_its_caller",
     ),
     "downgrade (strict to liberal, TLS off, anonymous to stable token, signature dropped)": (
         "suites/security/test_callers.py::test_wrong_credentials_are_refused_and_not_taken_for_nobody",
@@ -129,7 +129,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "suites/security/test_reach.py::test_control_only_narrows",
     ),
     "leak of system prompt, chain of thought, internals, other callers' context in replies": (
-        "suites/security/test_leaks.py::test_an_agent_that_tells_too_much_is_stopped_on_its_way_out",
+        "suites/security/test_leaks.py::test_a_reply_that_reveals_too_much_is_stopped",
         "suites/security/test_leaks.py::test_an_agent_that_fails_shows_nothing_of_why",
         "suites/security/test_amqp.py::test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged",
         "suites/security/test_grpc.py::test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged",

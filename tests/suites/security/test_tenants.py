@@ -112,8 +112,8 @@ def test_callers_at_the_same_time_get_their_own_answers(blue: Caller, red: Calle
         return f"You said: {name}-{number}", reply.json()["content"]
 
     with ThreadPoolExecutor(8) as pool:
-        for expected, told in pool.map(ask, range(64)):
-            assert told == expected
+        for expected, answer in pool.map(ask, range(64)):
+            assert answer == expected
 
 
 def test_metrics_name_no_caller_and_nothing_that_was_said(services: Served, blue: Caller) -> None:

@@ -68,8 +68,8 @@ def test_at_level_debug_the_log_says_what_the_exception_says(tmp_path: Path) -> 
 
 
 def test_several_failures_at_once_are_reported_by_their_kinds() -> None:
-    told = without_words(ExceptionGroup(SAID, [ValueError(SAID), OSError(SAID)]))
-    assert SAID not in told and "ExceptionGroup of ValueError, OSError" in told
+    answer = without_words(ExceptionGroup(SAID, [ValueError(SAID), OSError(SAID)]))
+    assert SAID not in answer and "ExceptionGroup of ValueError, OSError" in answer
 
 
 def test_every_logger_of_the_library_has_the_filter() -> None:
@@ -77,5 +77,5 @@ def test_every_logger_of_the_library_has_the_filter() -> None:
     for path in Path(sabir.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "logging.getLogger":
-                named |= {each.value for each in node.args if isinstance(each, ast.Constant)}
+                named |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
     assert {name for name in named if name.startswith("sabir")} == set(LOGGERS)

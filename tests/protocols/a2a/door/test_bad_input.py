@@ -76,11 +76,11 @@ async def test_bad_requests_get_the_codes_of_the_protocol(
     url: str, http: httpx.AsyncClient, body: bytes, status: int, code: int
 ) -> None:
     answer = await http.post(f"{url}/a2a/echo", content=body, headers=V1)
-    told = answer.json()
-    assert (answer.status_code, told["error"]["code"]) == (status, code), told
-    assert told["jsonrpc"] == "2.0"
-    assert told["id"] in (7, None)
-    assert told["error"]["data"][0]["domain"] == "a2a-protocol.org"
+    reply = answer.json()
+    assert (answer.status_code, reply["error"]["code"]) == (status, code), reply
+    assert reply["jsonrpc"] == "2.0"
+    assert reply["id"] in (7, None)
+    assert reply["error"]["data"][0]["domain"] == "a2a-protocol.org"
     assert not [word for word in INSIDE if word in answer.text], answer.text
     assert len(answer.content) < 1000
 
@@ -207,8 +207,8 @@ async def test_the_http_binding_answers_with_its_statuses(
     url: str, http: httpx.AsyncClient, method: str, place: str, body: bytes, status: int, reason: str
 ) -> None:
     answer = await http.request(method, f"{url}/a2a/echo/{place}", content=body, headers=V1)
-    told = answer.json()["error"]
-    assert (answer.status_code, told["code"], told["details"][0]["reason"]) == (status, status, reason)
+    reply = answer.json()["error"]
+    assert (answer.status_code, reply["code"], reply["details"][0]["reason"]) == (status, status, reason)
     assert not [word for word in INSIDE if word in answer.text], answer.text
 
 

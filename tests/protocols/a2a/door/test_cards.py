@@ -27,13 +27,13 @@ async def test_the_default_agent_has_the_well_known_card(shared: Served, http: h
     answer = await http.get(f"{shared.url}/.well-known/agent-card.json")
     card = answer.json()
     assert (card["name"], card["description"]) == ("echo", "Says it back")
-    assert [(each["protocolBinding"], each["protocolVersion"]) for each in card["supportedInterfaces"]] == [
+    assert [(item["protocolBinding"], item["protocolVersion"]) for item in card["supportedInterfaces"]] == [
         ("JSONRPC", "1.0"),
         ("HTTP+JSON", "1.0"),
         ("JSONRPC", "0.3"),
         ("HTTP+JSON", "0.3"),
     ]
-    assert {each["url"] for each in card["supportedInterfaces"]} == {f"{shared.url}/a2a/echo"}
+    assert {item["url"] for item in card["supportedInterfaces"]} == {f"{shared.url}/a2a/echo"}
     assert card["capabilities"]["streaming"] is True
     assert card["capabilities"]["pushNotifications"] is True
     assert "signatures" not in card
@@ -114,7 +114,7 @@ async def test_a_card_is_signed_with_the_configured_key(serve, home: Path, http:
     card = parse_agent_card((await http.get(f"{served.url}/.well-known/agent-card.json")).json())
     header = jwt.get_unverified_header(f"{card.signatures[0].protected}..{card.signatures[0].signature}")
     keys = (await http.get(header["jku"])).json()["keys"]
-    public = next(each for each in keys if each["kid"] == header["kid"])
+    public = next(item for item in keys if item["kid"] == header["kid"])
     assert "d" not in public
     verify = create_signature_verifier(lambda kid, jku: jwt.PyJWK(public), [header["alg"]])
     verify(card)

@@ -153,7 +153,7 @@ async def test_a_call_is_proven_by_dpop_for_its_method_and_address(serve, home: 
     card_place = f"{url}/a2a/echo/.well-known/agent-card.json"
     shown = {"authorization": "DPoP token", "dpop": proof(card_place, "0", "GET")}
     card = (await http.get(card_place, headers=shown)).json()
-    place = next(each["url"] for each in card["supportedInterfaces"] if each["protocolBinding"] == "GRPC")
+    place = next(item["url"] for item in card["supportedInterfaces"] if item["protocolBinding"] == "GRPC")
     method = "/lf.a2a.v1.A2AService/SendMessage"
     request = saying("hi")
     request.tenant = "echo"
@@ -197,8 +197,8 @@ async def test_a_client_of_0_3_speaks_to_the_default_agent(url: str, http) -> No
 async def test_the_card_says_where_clients_reach_it(serve, home: Path, http) -> None:
     doors = {"a2a": {"grpc": {"port": 0, "address": "agents.example:443", "listed": True}}}
     url = serve(Gateway(*Bench().agents(), home=home, doors=doors)).url
-    told = (await http.get(f"{url}/.well-known/agent-card.json")).json()["supportedInterfaces"]
-    assert {i["url"] for i in told if i["protocolBinding"] == "GRPC"} == {"agents.example:443"}
+    body = (await http.get(f"{url}/.well-known/agent-card.json")).json()["supportedInterfaces"]
+    assert {i["url"] for i in body if i["protocolBinding"] == "GRPC"} == {"agents.example:443"}
 
 
 async def test_in_the_clear_only_on_the_loopback(home: Path) -> None:

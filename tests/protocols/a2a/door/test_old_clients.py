@@ -23,9 +23,9 @@ def send(text: str, **message: Any) -> dict[str, Any]:
 async def rpc(http: httpx.AsyncClient, url: str, method: str, params: Any) -> dict[str, Any]:
     request = {"jsonrpc": "2.0", "id": "r1", "method": method, "params": params}
     answer = await http.post(url, json=request)
-    told: dict[str, Any] = answer.json()
-    assert (answer.status_code, told["id"], told["jsonrpc"]) == (200, "r1", "2.0")
-    return told
+    body: dict[str, Any] = answer.json()
+    assert (answer.status_code, body["id"], body["jsonrpc"]) == (200, "r1", "2.0")
+    return body
 
 
 async def test_a_message_is_answered_in_the_spelling_of_0_3(shared: Served, http: httpx.AsyncClient) -> None:
@@ -76,9 +76,9 @@ async def test_a_question_is_asked_and_answered_in_0_3(shared: Served, http: htt
 async def test_bad_requests_of_0_3(
     shared: Served, http: httpx.AsyncClient, method: str, params: Any, code: int
 ) -> None:
-    told = await rpc(http, f"{shared.url}/a2a/echo", method, params)
-    assert told["error"]["code"] == code
-    assert "pydantic" not in json.dumps(told)
+    answer = await rpc(http, f"{shared.url}/a2a/echo", method, params)
+    assert answer["error"]["code"] == code
+    assert "pydantic" not in json.dumps(answer)
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])

@@ -58,9 +58,9 @@ class Receiver:
 
     async def until(self, state: str) -> dict[str, Any]:
         while True:
-            _, told, _ = await self.next()
-            if told.get("statusUpdate", {}).get("status", {}).get("state") == state:
-                return told
+            _, answer, _ = await self.next()
+            if answer.get("statusUpdate", {}).get("status", {}).get("state") == state:
+                return answer
 
     def close(self) -> None:
         self.server.shutdown()
@@ -85,7 +85,7 @@ async def test_every_update_is_posted_signed_and_in_order(
     keys = jwt.PyJWKSet.from_dict((await http.get(f"{served.url}/a2a/.well-known/jwks.json")).json())
     seen = []
     while True:
-        headers, told, body = await receiver.next()
+        headers, answer, body = await receiver.next()
         assert headers["x-a2a-notification-token"] == "t0ken"
         assert headers["content-type"] == "application/a2a+json"
         signed = headers["x-a2a-notification-signature"]
@@ -93,8 +93,8 @@ async def test_every_update_is_posted_signed_and_in_order(
         claims = jwt.decode(signed, keys.keys[0], algorithms=["ES256"], audience=receiver.url, issuer=served.url)
         assert claims["request_body_sha256"] == hashlib.sha256(body).hexdigest()
         assert claims["taskId"] == first.task.id
-        seen.append(next(iter(told)))
-        if told.get("statusUpdate", {}).get("status", {}).get("state") == "TASK_STATE_COMPLETED":
+        seen.append(next(iter(answer)))
+        if answer.get("statusUpdate", {}).get("status", {}).get("state") == "TASK_STATE_COMPLETED":
             break
     assert seen == ["artifactUpdate", "statusUpdate", "artifactUpdate", "artifactUpdate", "statusUpdate"]
     await closed(client)

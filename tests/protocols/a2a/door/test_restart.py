@@ -120,8 +120,8 @@ async def test_a_question_can_be_answered_after_a_restart(home: Path) -> None:
         assert [m.parts[0].text for m in done.history] == ["paint", "Which colour?", "blue"]
         bob = await connected(served.url, "asker", as_="bob", streaming=False)
         assert not (await bob.list_tasks(pb.ListTasksRequest())).tasks
-        for each in (client, bob):
-            await closed(each)
+        for item in (client, bob):
+            await closed(item)
 
 
 async def test_work_that_must_not_be_done_twice_fails_and_says_why(home: Path) -> None:

@@ -62,9 +62,9 @@ VECTORS = {
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_parts_are_the_same_after_the_way_there_and_back(name: str) -> None:
-    part, told = VECTORS[name]
+    part, answer = VECTORS[name]
     made = part_to(part)
-    assert a2a.plain(made) == told
+    assert a2a.plain(made) == answer
     assert part_from(made) == part
 
 

@@ -78,7 +78,7 @@ async def test_a_question_is_answered_by_input(eddy: Speaker) -> None:  # ACL-37
     assert ended["payload"]["result_summary"] == "You chose red."
 
 
-async def test_what_broke_is_a_failure_and_what_did_not_succeed_is_a_result(eddy: Speaker) -> None:  # ACL-12
+async def test_a_crash_is_a_failure_and_an_unsuccessful_task_is_a_result(eddy: Speaker) -> None:  # ACL-12
     crashed, tried = await eddy.ask("broken"), await eddy.ask("unlucky")
     assert (act(crashed), crashed["payload"]["error_text"]) == ("FAILURE", "the sandbox crashed")
     assert (act(tried), tried["payload"]["task_status"]) == ("INFORM_RESULT", "failure")
@@ -168,7 +168,7 @@ async def test_a_reference_is_answered_by_the_gateway_or_the_agent(eddy: Speaker
     assert (act(broken), broken["payload"]["error_code"]) == ("FAILURE", "unsupported_value")
 
 
-async def test_the_first_alternative_that_is_known_is_taken(eddy: Speaker) -> None:  # ACL-22, ACL-23, C-1
+async def test_the_first_known_alternative_is_chosen(eddy: Speaker) -> None:  # ACL-22, ACL-23, C-1
     more = {"ontology": ["elizaos:other", "my:term"], "language": ["fr", "de"], "payload": {"text": "Hallo"}}
     told = await eddy.say("TASK_REQUEST", "german", **more)
     assert (told["payload"]["ontology"], told["payload"]["language"]) == ("my:term", "de")
@@ -271,7 +271,7 @@ async def test_a_message_to_many_opens_a_conversation_with_each(eddy: Speaker) -
     assert senders == wanted
 
 
-async def test_everybody_is_everybody_here(eddy: Speaker, served: Served) -> None:  # ACL-36, C-11
+async def test_a_message_to_everybody_reaches_all_agents(eddy: Speaker, served: Served) -> None:  # ACL-36, C-11
     response = await eddy.post(eddy.message("QUERY_CAPABILITIES", receiver={"agent_id": "*"}))
     assert set(served.gateway.agents) <= set(response.json()["receivers"])
 

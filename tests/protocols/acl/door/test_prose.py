@@ -57,7 +57,7 @@ async def test_what_an_agent_cannot_decrypt_is_not_understood(eddy: Speaker, act
 
 
 @pytest.mark.parametrize("jwe", ["hello", "", "a.b.c", f"{JWE}.YQ", "e30.YQ.YQ.YQ.YQ", "!.YQ.YQ.YQ.YQ", 1, None])
-async def test_what_is_no_jwe_is_no_payload(eddy: Speaker, jwe: Any) -> None:  # ACL-48, C-2
+async def test_an_invalid_jwe_is_an_invalid_payload(eddy: Speaker, jwe: Any) -> None:  # ACL-48, C-2
     response = await eddy.post(eddy.message(payload={"jwe": jwe}))
     told = response.json()
     assert (response.status_code, told["payload"]["reason_code"]) == (400, "invalid_payload_structure")
@@ -73,7 +73,7 @@ def _error(kind: type[SabirError]) -> SabirError:
 
 
 @pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
-def test_an_error_is_told_by_an_act_that_may_follow(kind: type[SabirError]) -> None:  # ACL-11, ACL-24
+def test_an_error_is_reported_by_an_act_that_may_follow(kind: type[SabirError]) -> None:  # ACL-11, ACL-24
     """Whatever an agent of the gateway was sent: its refusal is legal in the state that this led to."""
     dropped = []
     for protocol, rules in PROTOCOLS.items():

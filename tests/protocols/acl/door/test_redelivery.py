@@ -16,7 +16,7 @@ async def registered(messenger: Messenger) -> None:
     await messenger.link.waiting(messenger.name)
 
 
-async def test_a_worker_that_dies_after_its_acceptance_takes_the_task_up_again(served: Served) -> None:  # ACL-30
+async def test_a_worker_that_dies_after_accepting_a_task_resumes_it(served: Served) -> None:  # ACL-30
     url, name = f"{served.url}/acl", f"worker-{uuid4().hex[:8]}"
     attempts = 0
     accepted = asyncio.Event()

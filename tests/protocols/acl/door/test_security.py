@@ -138,7 +138,7 @@ def test_an_inbox_is_read_by_its_owner_only(services: Served) -> None:  # ACL-47
     assert alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).status_code == 200
 
 
-def test_who_reads_an_inbox_uses_its_name(services: Served) -> None:  # ACL-32, ACL-47
+def test_reading_an_inbox_keeps_its_name_in_use(services: Served) -> None:  # ACL-32, ACL-47
     """A program that only receives may poll a list: it is known from the first look, and the name is its own."""
     alice, bob, mallory = (Client(services, name) for name in ("alice", "bob", "mallory"))
     assert bob.post(said("bob", "mia")).status_code == 404
@@ -222,7 +222,7 @@ def test_a_subscriber_hears_only_of_agents_it_may_use(tmp_path: Path) -> None:  
     assert heard == ["open-1"]
 
 
-def test_a_change_of_the_directory_is_told_once_whoever_sees_it(services: Served) -> None:  # ACL-19, ACL-41
+def test_a_change_of_the_directory_is_reported_once(services: Served) -> None:  # ACL-19, ACL-41
     """Each node of a cluster sees a change; what they tell has the same id."""
     alice = Client(services, "alice")
     given = {"performative": "SUBSCRIBE", "payload": {"topic": "directory", "lease_seconds": 60}}
@@ -247,7 +247,7 @@ def test_an_entry_of_others_is_not_changed(services: Served) -> None:  # ACL-41
         assert mallory.http.post("/acl/directory", json=body).status_code in (404, 409)
 
 
-def test_everybody_is_only_who_the_sender_may_use(tmp_path: Path) -> None:  # ACL-36
+def test_a_message_to_everybody_reaches_only_agents_that_the_sender_may_use(tmp_path: Path) -> None:  # ACL-36
     rules = (Rule(roles=("known",), agents=("nobody",)),)
     with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
         told = Client(served, "alice").post({**said(), "receiver": {"agent_id": "*"}}).json()
@@ -255,7 +255,7 @@ def test_everybody_is_only_who_the_sender_may_use(tmp_path: Path) -> None:  # AC
 
 
 @SIGNED
-def test_a_signed_message_is_taken_and_others_are_not(services: Served) -> None:  # ACL-48
+def test_a_signed_message_is_accepted_and_others_are_rejected(services: Served) -> None:  # ACL-48
     alice, key = Client(services, "alice"), OKPKey.generate_key("Ed25519")
     alice.register("eddy", key)
     good = signed(envelope_of(said("eddy")), key)
@@ -327,16 +327,16 @@ def test_terms_of_the_operator_are_checked(tmp_path: Path) -> None:  # ACL-22
         known = client.get("/.well-known/acl").json()["ontologies"]
         task = {"task_type": "bill", "task_description": "x"}
 
-        def told(act: str, payload: dict[str, Any], **more: Any) -> tuple[int, str, str]:
+        def outcome_of(act: str, payload: dict[str, Any], **more: Any) -> tuple[int, str, str]:
             response = client.post("/acl", json=message(act, message_id=str(uuid4()), receiver={"agent_id": "echo"},
                                                         ontology="my:invoice", payload=payload, **more))  # fmt: skip
             reason = response.json().get("payload", {})
             return response.status_code, reason.get("reason_code", ""), reason.get("reason_text", "")
 
-        good = told("TASK_REQUEST", {**task, "amount": 3})
-        wrong = told("TASK_REQUEST", {**task, "amount": "three"})
-        missing = told("TASK_REQUEST", task)
-        other = told("QUERY_CAPABILITIES", {"query_type": "summary"})
+        good = outcome_of("TASK_REQUEST", {**task, "amount": 3})
+        wrong = outcome_of("TASK_REQUEST", {**task, "amount": "three"})
+        missing = outcome_of("TASK_REQUEST", task)
+        other = outcome_of("QUERY_CAPABILITIES", {"query_type": "summary"})
     assert "my:invoice" in known
     assert good[0] == 202
     assert (wrong[1], "$.payload.amount: expected type 'number'" in wrong[2]) == ("invalid_payload_structure", True)
@@ -344,7 +344,7 @@ def test_terms_of_the_operator_are_checked(tmp_path: Path) -> None:  # ACL-22
     assert (other[0], "my:invoice is carried by TASK_REQUEST" in other[2]) == (400, True)
 
 
-def test_a_term_whose_payload_is_no_schema_is_a_configuration_error(tmp_path: Path) -> None:  # ACL-22
+def test_a_term_with_an_invalid_schema_is_a_configuration_error(tmp_path: Path) -> None:  # ACL-22
     wrong = {"my:invoice": {"payload": {"type": "nonsense"}}}
     with pytest.raises(ConfigError, match=r"doors.acl.ontologies.my:invoice.payload: expected a JSON Schema"):
         Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": wrong}})

@@ -109,7 +109,7 @@ async def test_the_receipt_of_a_message_to_many_lists_them(line: Line, eddy: Spe
     assert (await line.frame("accepted"))["receivers"] == ["jules", "painter"]
 
 
-async def test_what_waits_comes_by_priority_and_again_until_it_is_acknowledged(
+async def test_waiting_messages_come_by_priority_and_again_until_they_are_acknowledged(
     served: Served, eddy: Speaker
 ) -> None:  # ACL-34, ACL-43, A-10
     reader = Speaker(served.url, f"reader-{uuid4().hex[:8]}")

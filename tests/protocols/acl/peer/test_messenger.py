@@ -137,7 +137,7 @@ async def test_an_agent_is_one_function_for_each_act(make: Make) -> None:  # ACL
         raise PeerRefused(reply.sender_id, reply.payload["reason_text"])
 
 
-async def test_a_handler_that_breaks_is_a_failure(make: Make, caplog: pytest.LogCaptureFixture) -> None:  # ACL-12
+async def test_a_handler_that_raises_is_a_failure(make: Make, caplog: pytest.LogCaptureFixture) -> None:  # ACL-12
     worker, eddy = make("worker"), make("eddy")
 
     @worker.on("TASK_REQUEST")

@@ -52,7 +52,7 @@ def test_template_words_of_the_draft_are_refused_with_their_path(act: str, where
     assert (raised.value.where, report_of(raised.value).reason) == (where, reason)
 
 
-def test_fields_that_are_not_known_here_survive() -> None:  # ACL-1
+def test_unknown_fields_are_kept() -> None:  # ACL-1
     value = message(hops=3, x_trace={"id": 1})
     value["sender"] = {"agent_id": "eddy", "display": "Eddy"}
     value["payload"] = {**PAYLOADS["TASK_REQUEST"], "color": "blue"}
@@ -71,7 +71,7 @@ def test_optional_fields_are_kept() -> None:  # ACL-1
     assert plain(envelope_of(message(**more))) == message(**more)
 
 
-def test_a_message_without_a_version_is_taken_for_the_draft_unless_one_is_strict() -> None:  # ACL-2
+def test_a_message_without_a_version_is_read_as_the_draft_unless_the_door_is_strict() -> None:  # ACL-2
     value = message()
     del value["mcp_version"]
     assert envelope_of(value).mcp_version == "0.1.0"
@@ -121,7 +121,7 @@ def test_every_act_has_a_payload_type_and_an_example(act: str) -> None:  # ACL-7
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_what_an_act_requires_is_named_when_it_is_missing(act: str) -> None:  # ACL-7 to ACL-17
+def test_a_missing_required_field_is_named(act: str) -> None:  # ACL-7 to ACL-17
     required = ACTS[act].payload.__struct_fields__[: -len(ACTS[act].payload.__struct_defaults__) or None]
     for name in required:
         payload = {key: value for key, value in PAYLOADS[act].items() if key != name}
@@ -238,7 +238,7 @@ def test_the_default_ontology_of_an_act_is_a_term_for_it(act: str) -> None:  # A
 
 
 @pytest.mark.parametrize("term", ["elizaos:coding", "elizaos:ide:explain_code", ""])
-def test_short_forms_of_an_ontology_are_accepted_unless_one_is_strict(term: str) -> None:  # ACL-21
+def test_short_forms_of_an_ontology_are_accepted_unless_the_door_is_strict(term: str) -> None:  # ACL-21
     assert envelope_of(message(ontology=term)).ontology == term
     with pytest.raises(BadMessage, match=r"\$.ontology") as raised:
         envelope_of(message(ontology=term), strict=True)

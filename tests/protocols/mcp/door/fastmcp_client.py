@@ -8,11 +8,11 @@ from fastmcp import Client
 
 
 async def main(url: str) -> dict[str, object]:
-    told = []
+    received = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         if total is not None:  # the others are pieces of the answer
-            told.append([progress, total])
+            received.append([progress, total])
 
     async def on_elicit(message: str, response_type: object, params: object, context: object) -> object:
         return {"size": "large"}
@@ -24,7 +24,7 @@ async def main(url: str) -> dict[str, object]:
         await client.call_tool("slow", {"text": "go"})
         failed = await client.call_tool("broken", {"text": "go"}, raise_on_error=False)
         call = asyncio.ensure_future(client.call_tool("endless", {"text": "go"}))
-        while len(told) < 3:  # the last is its first
+        while len(received) < 3:  # the last is its first
             await asyncio.sleep(0.01)
         call.cancel()
         after = await client.call_tool("echo", {"text": "still here"})
@@ -32,7 +32,7 @@ async def main(url: str) -> dict[str, object]:
         "tools": tools,
         "echoed": echoed.structured_content["text"],
         "asked": asked.structured_content["text"],
-        "told": told,
+        "told": received,
         "failed": failed.is_error,
         "after": after.structured_content["text"],
     }

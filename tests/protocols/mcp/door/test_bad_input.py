@@ -101,13 +101,13 @@ def test_an_unknown_version_is_named_with_those_we_speak(served: Served) -> None
     assert response.json()["error"]["data"]["supported"] == ["2026-07-28"]
 
 
-@pytest.mark.parametrize("wrong", [{"mcp_method": "tools/call"}, {"mcp_protocol_version": "2099-01-01"}])
-def test_headers_that_say_something_else_than_the_body_are_refused(served: Served, wrong: dict[str, str]) -> None:
+@pytest.mark.parametrize("invalid", [{"mcp_method": "tools/call"}, {"mcp_protocol_version": "2099-01-01"}])
+def test_headers_that_say_something_else_than_the_body_are_refused(served: Served, invalid: dict[str, str]) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/list", **wrong}
+    headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/list", **invalid}
     response = post(served, call("tools/list", {"_meta": meta}), **headers)
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
 
@@ -183,7 +183,7 @@ def test_conversations_are_resources_of_their_owner_alone(guarded: Served) -> No
     say = call("tools/call", {"name": "echo", "arguments": {"text": "a secret"}})
     assert post(guarded, say, authorization="Bearer ada").status_code == 200
     listed = post(guarded, call("resources/list"), authorization="Bearer ada").json()["result"]["resources"]
-    uri = next(each["uri"] for each in listed if each["uri"].startswith("sabir://conversations/"))
+    uri = next(item["uri"] for item in listed if item["uri"].startswith("sabir://conversations/"))
     read = call("resources/read", {"uri": uri})
     assert "a secret" in post(guarded, read, authorization="Bearer ada").text
     refused = post(guarded, read, authorization="Bearer bob")

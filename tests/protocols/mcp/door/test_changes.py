@@ -70,7 +70,7 @@ class Heard:
     async def wait(self, kind: type) -> Any:
         async with asyncio.timeout(30):
             while True:
-                found = [each for each in self.messages if isinstance(each, kind)]
+                found = [message for message in self.messages if isinstance(message, kind)]
                 if found:
                     return found[0]
                 await asyncio.sleep(0.01)
@@ -80,7 +80,7 @@ async def listening(served: Served) -> None:
     """Until a session has its stream open."""
     door = next(door for door in served.gateway.doors if door.name == "mcp")
     async with asyncio.timeout(30):
-        while not any(each.stream is not None for each in door.app.sessions.values()):  # type: ignore[attr-defined]
+        while not any(session.stream is not None for session in door.app.sessions.values()):  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
 
 
@@ -185,16 +185,16 @@ async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_doe
                     assert await anext(aiter(theirs)) == ToolsListChanged()  # and nothing before it
 
 
-@pytest.mark.parametrize(("level", "told"), [("debug", True), ("error", False)])
-async def test_the_log_level_of_a_session_is_kept_to(served: Served, level: Any, told: bool) -> None:
+@pytest.mark.parametrize(("level", "text"), [("debug", True), ("error", False)])
+async def test_the_log_level_of_a_session_is_kept_to(served: Served, level: Any, text: bool) -> None:
     heard = Heard()
     async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
         await client.session.send_request(
             types.SetLevelRequest(params=types.SetLevelRequestParams(level=level)), types.EmptyResult
         )
         await client.call_tool("talker", {"text": "go"})
-    notes = [each for each in heard.messages if isinstance(each, types.LoggingMessageNotification)]
-    assert [note.params.data for note in notes] == (["a note"] if told else [])
+    notes = [message for message in heard.messages if isinstance(message, types.LoggingMessageNotification)]
+    assert [note.params.data for note in notes] == (["a note"] if text else [])
 
 
 async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -> None:
@@ -203,8 +203,8 @@ async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -
         return turn.text
 
     headers = {"accept": "application/json, text/event-stream"}
-    told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+    answer = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": answer}
     with serving(Gateway(parrot, home=home, store="memory:")) as served:
         async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
             session = (await http.post(f"{served.url}/mcp", json=body)).headers["mcp-session-id"]

@@ -122,16 +122,16 @@ async def test_structured_results_follow_the_schema(served: Served, mode: str) -
 
 
 async def test_progress_is_reported_while_it_works(served: Served, mode: str) -> None:
-    told: list[tuple[float, float | None, str | None]] = []
+    received: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
+        received.append((progress, total, message))
 
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         result = await client.call_tool("slow", {"text": "go"}, progress_callback=on_progress)
         assert result.structured_content is not None
         assert result.structured_content["text"] == "done"
-    assert [each for each in told if each[1]] == [(25, 100, "25%"), (50, 100, "50%"), (100, 100, "100%")]
+    assert [item for item in received if item[1]] == [(25, 100, "25%"), (50, 100, "50%"), (100, 100, "100%")]
 
 
 async def test_a_question_is_an_elicitation(served: Served, mode: str) -> None:
@@ -196,7 +196,7 @@ async def test_the_newest_version_is_found_by_itself(served: Served) -> None:
 async def test_a_session_and_its_conversation_outlive_a_restart(home: Path) -> None:
     home.mkdir()
     headers = {"accept": "application/json, text/event-stream"}
-    told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    answer = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 
     async def say(url: str, method: str, params: dict[str, Any]) -> httpx2.Response:
         async with httpx2.AsyncClient(headers=headers) as http:
@@ -206,7 +206,7 @@ async def test_a_session_and_its_conversation_outlive_a_restart(home: Path) -> N
         return Gateway(memory, home=home, store=f"sqlite:///{home}/state.db")
 
     with serving(gateway()) as first:
-        headers["mcp-session-id"] = (await say(f"{first.url}/mcp", "initialize", told)).headers["mcp-session-id"]
+        headers["mcp-session-id"] = (await say(f"{first.url}/mcp", "initialize", answer)).headers["mcp-session-id"]
         before = await say(f"{first.url}/mcp", "tools/call", {"name": "memory", "arguments": {"text": "one"}})
     conversation = before.json()["result"]["structuredContent"]["conversation"]
     with serving(gateway()) as second:

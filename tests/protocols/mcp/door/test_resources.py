@@ -117,17 +117,17 @@ async def test_items_of_the_sites_that_a_caller_may_ask_are_listed_page_by_page(
     monkeypatch.setattr("sabir.protocols.mcp.door.handlers.PAGE", 100)
     async with client_of(served, "ada", mode) as client:
         assert len((await client.list_resources()).resources) == 100
-        mine = [each for each in await every(client) if each.uri.startswith("sabir://sites/")]
+        mine = [item for item in await every(client) if item.uri.startswith("sabir://sites/")]
     async with client_of(served, "", mode) as client:
         anybodys = await every(client)
-    assert len(mine) == len({each.uri for each in mine}) == 12 + 314
+    assert len(mine) == len({item.uri for item in mine}) == 12 + 314
     assert len(anybodys) == 12
-    assert {each.uri.split("/")[3] for each in anybodys} == {SHOP}
+    assert {item.uri.split("/")[3] for item in anybodys} == {SHOP}
 
 
 async def test_an_item_is_read_as_schema_org_and_as_words(served: Served, mode: str) -> None:
     async with client_of(served, "ada", mode) as client:
-        entry = next(each for each in await every(client) if each.name == "Midsummer Regatta")
+        entry = next(item for item in await every(client) if item.name == "Midsummer Regatta")
         read = await client.read_resource(entry.uri)
     described, words = read.contents
     assert isinstance(described, types.TextResourceContents)
@@ -162,7 +162,7 @@ async def test_a_site_that_a_caller_may_not_ask_is_not_there(served: Served, mod
 async def test_the_template_of_items_is_listed_and_completed(served: Served, mode: str) -> None:
     reference = types.ResourceTemplateReference(uri=TEMPLATE)
     async with client_of(served, "ada", mode) as client:
-        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        templates = [template.uri_template for template in (await client.list_resource_templates()).resource_templates]
         assert TEMPLATE in templates
         sites = await client.complete(reference, {"name": "site", "value": "harb"})
         assert sites.completion.values == [HARBOUR]
@@ -182,7 +182,7 @@ async def test_the_template_of_items_is_listed_and_completed(served: Served, mod
 
 async def test_at_the_address_of_one_site_only_its_items_are(served: Served) -> None:
     async with client_of(served, "ada", path="/mcp/harbour") as client:
-        assert {each.uri.split("/")[3] for each in await every(client)} == {HARBOUR}
+        assert {item.uri.split("/")[3] for item in await every(client)} == {HARBOUR}
         await unknown(client, address(SHOP, "x"))
 
 
@@ -193,7 +193,7 @@ async def test_uploads_are_listed_and_read_with_their_media_type(served: Served,
     await uploaded(served, "Grüße".encode(), "text/plain", "hello.txt")
     await uploaded(served, b"\x89PNG", "image/png", "dot.png")
     async with client_of(served, "ada", mode) as client:
-        mine = {each.name: each for each in await every(client) if each.uri.startswith("sabir://uploads/")}
+        mine = {item.name: item for item in await every(client) if item.uri.startswith("sabir://uploads/")}
         text = (await client.read_resource(mine["hello.txt"].uri)).contents[0]
         image = (await client.read_resource(mine["dot.png"].uri)).contents[0]
     assert mine["dot.png"].size == 4
@@ -207,7 +207,7 @@ async def test_a_large_upload_is_a_link_that_its_owner_can_follow(served: Served
     data = b"x" * (MAX_BYTES + 1)
     await uploaded(served, data, "image/png", "large.png")
     async with client_of(served, "ada") as client:
-        entry = next(each for each in await every(client) if each.name == "large.png")
+        entry = next(item for item in await every(client) if item.name == "large.png")
         link = (await client.read_resource(entry.uri)).contents[0]
     assert isinstance(link, types.TextResourceContents)
     assert link.mime_type == "text/uri-list"
@@ -218,10 +218,10 @@ async def test_a_large_upload_is_a_link_that_its_owner_can_follow(served: Served
 async def test_an_upload_of_another_caller_is_not_there(served: Served, mode: str) -> None:
     await uploaded(served, b"secret", "text/plain", "mine.txt")
     async with client_of(served, "ada", mode) as client:
-        entry = next(each for each in await every(client) if each.name == "mine.txt")
+        entry = next(item for item in await every(client) if item.name == "mine.txt")
     for who in ("bob", ""):
         async with client_of(served, who, mode) as client:
-            assert not [each for each in await every(client) if each.uri.startswith("sabir://uploads/")]
+            assert not [item for item in await every(client) if item.uri.startswith("sabir://uploads/")]
             assert await unknown(client, entry.uri) == await unknown(client, "sabir://uploads/made-up")
 
 
@@ -231,11 +231,11 @@ async def test_an_upload_of_another_caller_is_not_there(served: Served, mode: st
 async def test_a_conversation_of_another_caller_is_not_there(served: Served, mode: str) -> None:
     async with client_of(served, "ada", mode) as client:
         await client.call_tool("echo", {"text": "between us"})
-        mine = [each for each in await every(client) if each.uri.startswith("sabir://conversations/")]
-        texts = [(await client.read_resource(each.uri)).contents[0].text for each in mine]  # type: ignore[union-attr]
+        mine = [item for item in await every(client) if item.uri.startswith("sabir://conversations/")]
+        texts = [(await client.read_resource(item.uri)).contents[0].text for item in mine]  # type: ignore[union-attr]
         assert any("between us" in text for text in texts)
     async with client_of(served, "bob", mode) as client:
-        assert not [each for each in await every(client) if each.uri.startswith("sabir://conversations/")]
+        assert not [item for item in await every(client) if item.uri.startswith("sabir://conversations/")]
         assert await unknown(client, mine[0].uri) == await unknown(client, "sabir://conversations/made-up")
 
 

@@ -73,10 +73,10 @@ def test_a_program_behind_the_gateway_gets_the_standard_streams_only(tmp_path: P
         wait_for(lambda: listens(port))
         threading.Thread(target=ask, args=(port,), daemon=True).start()
         wait_for(lambda: list(tmp_path.glob("*.told")))
-        told = next(tmp_path.glob("*.told"))
-        child = int(told.stem)
+        answer = next(tmp_path.glob("*.told"))
+        child = int(answer.stem)
         try:
-            listed = dict(line.split(" ", 1) for line in told.read_text().splitlines())
+            listed = dict(line.split(" ", 1) for line in answer.read_text().splitlines())
             # uvloop leaves the program further descriptors of the same three streams; nothing else is open.
             assert set(listed.values()) == {listed["0"], listed["1"], listed["2"]}, listed
             # The program lives on; the port is free as soon as the gateway is gone.

@@ -114,11 +114,11 @@ async def test_a_tool_that_says_how_far_it_is_may_take_longer() -> None:
     """The shelf's slow tool tells its progress once; from then on it has its time anew."""
     with shelf_running() as url:
         async with McpPeer(url, name="shelf", seconds=1.0) as peer:
-            told: list[Event] = []
+            events: list[Event] = []
             began = asyncio.get_running_loop().time()
             with pytest.raises(PeerUnavailable, match="in time"):
-                await peer.call("slow", {}, on_event=told.append, left=lambda: 60.0)
-            assert isinstance(told[0], Progress)
+                await peer.call("slow", {}, on_event=events.append, left=lambda: 60.0)
+            assert isinstance(events[0], Progress)
             assert asyncio.get_running_loop().time() - began >= 1.0
 
 

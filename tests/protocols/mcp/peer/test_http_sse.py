@@ -52,7 +52,7 @@ async def test_it_is_asked_by_its_address_or_its_version(old_server: str) -> Non
 async def test_its_tools_prompts_and_resources_are_here(served: Served, path: str, mode: str) -> None:
     async with client(served, path, mode=mode) as made:
         assert words(await made.call_tool(f"{PATHS[path]}echo", {"text": "hello"})) == "hello"
-        assert [each.name for each in (await made.list_prompts()).prompts] == [f"{PATHS[path]}greet"]
+        assert [prompt.name for prompt in (await made.list_prompts()).prompts] == [f"{PATHS[path]}greet"]
         contents: Any = (await made.read_resource("memo://7")).contents[0]
         assert contents.text == "memo 7"
 
@@ -123,4 +123,4 @@ def test_events_are_the_same_however_they_are_cut(sent: bytes, expected: list[An
     events = Events(100)
     got = [event for at in range(0, len(sent), step) for event in events.feed(sent[at : at + step])]
     found = [data if isinstance(data, bytes) else data.error() for _, data in got]
-    assert [each.id if isinstance(each, types.JSONRPCError) else each for each in found] == expected
+    assert [item.id if isinstance(item, types.JSONRPCError) else item for item in found] == expected

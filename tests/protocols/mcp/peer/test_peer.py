@@ -103,9 +103,9 @@ async def test_an_unknown_tool_is_refused_with_the_servers_code(peer: McpPeer) -
 
 
 async def test_progress_is_passed_on(peer: McpPeer) -> None:
-    told: list[Event] = []
-    await peer.call("test_tool_with_progress", {}, on_event=told.append)
-    assert [each.fraction for each in told if isinstance(each, Progress)] == [0.0, 0.5, 1.0]
+    events: list[Event] = []
+    await peer.call("test_tool_with_progress", {}, on_event=events.append)
+    assert [item.fraction for item in events if isinstance(item, Progress)] == [0.0, 0.5, 1.0]
 
 
 async def test_what_the_server_asks_is_asked_of_our_caller(peer: McpPeer) -> None:

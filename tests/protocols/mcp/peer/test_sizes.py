@@ -48,7 +48,7 @@ async def test_a_result_above_one_mebibyte_passes(way: tuple[Served, str, str]) 
         assert len(await outcome(made, f"{prefix}large", 3 * MIB)) == 3 * MIB
 
 
-@pytest.mark.parametrize("way", [each for each in WAYS if each != UNBOUNDED], indirect=True)
+@pytest.mark.parametrize("way", [item for item in WAYS if item != UNBOUNDED], indirect=True)
 async def test_results_above_the_limit_say_so_and_leave_the_server_usable(way: tuple[Served, str, str]) -> None:
     served, path, prefix = way
     async with client(served, path) as made:
@@ -113,7 +113,7 @@ def test_lines_are_the_same_however_they_are_cut(step: int) -> None:
 def test_a_line_that_is_too_long_becomes_the_error_of_its_request(line: bytes, request_id: Any, step: int) -> None:
     sent = line % (b"x" * 20_000) + b"\n" + b'{"next":1}\n'
     lines = Lines(10_000)
-    got = [each for at in range(0, len(sent), step) for each in lines.feed(sent[at : at + step])]
+    got = [item for at in range(0, len(sent), step) for item in lines.feed(sent[at : at + step])]
     long, after = got
     assert isinstance(long, LongLine)
     error = long.error()

@@ -73,7 +73,7 @@ def test_a_batch_over_http_is_answered_in_order(serve: Serve, home: Path) -> Non
     check(response.json())
     session = "s" * 40
     answers = httpx2.post(url, json={"batch": [plain(f"n{n}", session) for n in range(5)]}, timeout=15).json()["batch"]
-    assert [each["content"] for each in answers] == [f"n{n}, after {n}" for n in range(5)]
+    assert [answer["content"] for answer in answers] == [f"n{n}, after {n}" for n in range(5)]
 
 
 def test_a_batch_is_written_in_few_commits(serve: Serve, home: Path) -> None:  # MW-72, G-17

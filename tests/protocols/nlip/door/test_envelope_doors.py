@@ -98,10 +98,10 @@ def test_errors_are_in_kind(serve: Serve, home: Path, counting: Agent) -> None:
     found = failed.json()
     assert found["control"]["message_type"] == "error"
     assert found["content"] == {"error": "it broke", "original_request": "m1"}
-    wrong = post(url, asking(format={"schema_version": "9"}))
-    assert wrong.status_code == 400
-    assert wrong.json()["content"]["error"].endswith("expected 1.0")
-    assert wrong.json()["content"]["original_request"] == "m1"
+    invalid = post(url, asking(format={"schema_version": "9"}))
+    assert invalid.status_code == 400
+    assert invalid.json()["content"]["error"].endswith("expected 1.0")
+    assert invalid.json()["content"]["original_request"] == "m1"
     missing = post(url.removesuffix("nlip") + "nlip/nosuch", asking())
     assert missing.status_code == 404
     assert missing.json()["control"]["message_type"] == "error"
@@ -111,8 +111,8 @@ def test_pieces_are_partial_envelopes(serve: Serve, home: Path) -> None:
     url = serve(Gateway(pieces, home=home)).url + "/nlip"
     text = post(url, asking(), accept="text/event-stream").text
     found = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
-    assert [each["content"].get("content") for each in found] == ["one ", "two", "one two"]
-    assert [each["content"]["partial"] for each in found] == [True, True, False]
+    assert [item["content"].get("content") for item in found] == ["one ", "two", "one two"]
+    assert [item["content"]["partial"] for item in found] == [True, True, False]
 
 
 def test_a_notification_is_accepted_and_done(
@@ -225,7 +225,7 @@ def test_sessions_can_be_switched_off(serve: Serve, home: Path, on: bool, counti
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_a_request_without_a_session_begins_one_or_not(
+def test_a_request_without_a_session_starts_one_unless_that_is_off(
     serve: Serve, home: Path, on: bool, counting: Agent
 ) -> None:  # MW-56
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(begins_sessions=on))).url + "/nlip"
@@ -275,8 +275,8 @@ def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool, counti
         failed = exchange(socket, asking("fail"))
         assert failed["content"]["code"] == 500
         assert failed["control"]["message_type"] == "error"
-        wrong = exchange(socket, asking(control={"priority": 99}))
-        assert "$.control.priority" in wrong["content"]["error"]
+        invalid = exchange(socket, asking(control={"priority": 99}))
+        assert "$.control.priority" in invalid["content"]["error"]
         note = asking("noted", control={"message_type": "notification"})
         socket.send(cbor2.dumps(note) if binary else json.dumps(note))
         assert exchange(socket, asking("three"))["content"]["content"] == "three, after 0"  # nothing came for the note
@@ -319,8 +319,8 @@ async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: s
             await exchange(asking("noted", control={"message_type": "notification", "message_id": "m2"}))
             await exchange(asking(control={"priority": 99, "message_id": "m3"}))
             async with asyncio.timeout(10):
-                wrong = await found.get()
-            assert "$.control.priority" in wrong["content"]["error"]
+                invalid = await found.get()
+            assert "$.control.priority" in invalid["content"]["error"]
         finally:
             await connection.close()
 

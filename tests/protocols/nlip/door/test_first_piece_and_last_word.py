@@ -142,8 +142,8 @@ async def take_back_by_control(served: Served, slow: Slow) -> None:
         own = nlip.decode(taken.content).tokens[-1]
         message = Message.text("Please stop that", messagetype="control").with_part(token_part(own.content))
         answer = await http.post(f"{served.url}/nlip", content=nlip.encode(message))
-        told = nlip.decode(answer.content).labelled("cancel")
-        assert told is not None and told.value == {"cancelled": True}
+        details = nlip.decode(answer.content).labelled("cancel")
+        assert details is not None and details.value == {"cancelled": True}
 
 
 WAYS = [leave_plain, leave_stream, leave_websocket, delete_the_task, take_back_by_control]

@@ -99,7 +99,7 @@ FEW = Quotas(rate_per_address=0.001, burst=5.0)
 
 
 @pytest.mark.parametrize("body", [b"{nope", b'{"format":"picture"}', b"\xff", b'{"format":"text","subformat":"e"}'])
-def test_nonsense_counts_against_the_rate_of_its_address(serve: Serve, home: Path, body: bytes) -> None:
+def test_invalid_input_counts_against_the_rate_of_its_address(serve: Serve, home: Path, body: bytes) -> None:
     """SEC-P2.5: a flood need not be well-formed."""
     url = serve(Gateway(echo, home=home, quotas=FEW)).url + "/nlip"
     answers = [httpx2.post(url, content=body, timeout=10) for _ in range(8)]
@@ -200,7 +200,7 @@ def test_a_long_text_is_read_however_it_is_spelled(words: str, separators: tuple
             assert nlip.decode(body).content == words
 
 
-def test_a_field_that_stands_twice_is_found_beside_a_long_text() -> None:
+def test_a_duplicate_field_is_found_beside_a_long_text() -> None:
     """D-03, also where the text is left out of the check."""
     words = json.dumps("word, " * 20_000)
     for body in (

@@ -56,7 +56,7 @@ async def test_places_asked_for_on_two_nodes_at_once_are_no_more_than_one_would_
     nodes: list[Served], http: httpx2.AsyncClient
 ) -> None:
     given = await asyncio.gather(*(place(http, nodes[number % 2]) for number in range(4 * PLACES)))
-    places = [each for each in given if each is not None]
+    places = [item for item in given if item is not None]
     assert len(places) == PLACES
     assert (await http.delete(at(nodes[0], places[0]))).status_code == 200
     assert await place(http, nodes[1]) is not None  # what was given up on one is free on the other
@@ -68,7 +68,7 @@ async def test_bytes_that_come_to_two_nodes_at_once_are_no_more_than_one_would_t
     nodes: list[Served], http: httpx2.AsyncClient, home: Path, announced: bool
 ) -> None:
     size = BYTES // 5
-    places = [each for each in [await place(http, nodes[0]) for _ in range(PLACES)] if each is not None]
+    places = [item for item in [await place(http, nodes[0]) for _ in range(PLACES)] if item is not None]
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(10):
@@ -90,7 +90,7 @@ async def test_bytes_that_come_to_two_nodes_at_once_are_no_more_than_one_would_t
 async def test_what_was_put_on_one_node_counts_on_the_other_until_it_is_given_up(
     nodes: list[Served], http: httpx2.AsyncClient, home: Path
 ) -> None:
-    first, second = [each for each in [await place(http, nodes[0]) for _ in range(2)] if each is not None]
+    first, second = [item for item in [await place(http, nodes[0]) for _ in range(2)] if item is not None]
     assert (await http.put(at(nodes[0], first), content=bytes(BYTES - 10))).status_code == 201
     assert (await http.put(at(nodes[1], second), content=bytes(11))).status_code == 429
     assert (await http.put(at(nodes[1], second), content=bytes(10))).status_code == 201

@@ -86,8 +86,8 @@ def test_the_events_of_a_task_are_notified_and_resumed(serve: Serve, home: Path)
     ann = token("ann", "authentication")
     task = submit(url, ann)
     found = events(url, subscribe(f"task:{task}", ann, seconds=10))
-    assert all(each["messagetype"] == "notification" for each in found)
-    kinds = [labelled(each, "event")["kind"] for each in found[:-1]]
+    assert all(item["messagetype"] == "notification" for item in found)
+    kinds = [labelled(item, "event")["kind"] for item in found[:-1]]
     assert kinds.count("progress") == 3
     assert kinds[-1] in ("reply", "state")
     last = labelled(found[-1], "subscribe")
@@ -110,10 +110,10 @@ def test_the_turns_of_a_conversation_are_notified_until_the_lease_ends(serve: Se
     [own] = [part for part in first["submessages"] if part["format"] == "token"]
     httpx2.post(url, json=say("two", own), timeout=15)
     found = events(url, subscribe("conversation", own))
-    assert [labelled(each, "event")["asked"] for each in found[:-1]] == ["one", "two"]
+    assert [labelled(item, "event")["asked"] for item in found[:-1]] == ["one", "two"]
     assert labelled(found[-1], "subscribe") == {"topic": "conversation", "since": 2, "ended": "The lease has ended"}
     again = events(url, subscribe("conversation", own, since=1))
-    assert [labelled(each, "event")["asked"] for each in again[:-1]] == ["two"]
+    assert [labelled(item, "event")["asked"] for item in again[:-1]] == ["two"]
     other = httpx2.post(
         url, json=subscribe("conversation", token("x" * 40)), headers={"accept": "text/event-stream"}, timeout=15
     )
@@ -129,7 +129,7 @@ def test_the_tasks_at_an_agent_are_notified_to_their_owner(serve: Serve, home: P
     ann = token("ann", "authentication")
     task = submit(f"{base}/nlip/{name}", ann)
     found = events(f"{base}/nlip", subscribe(f"{kind}:{name}", ann))
-    assert {labelled(each, "event")["task"] for each in found[:-1]} == {task}
+    assert {labelled(item, "event")["task"] for item in found[:-1]} == {task}
     others = events(f"{base}/nlip", subscribe(f"{kind}:{name}", token("bob", "authentication")))
     assert len(others) == 1
     nobody = httpx2.post(
@@ -155,12 +155,12 @@ def test_what_an_agent_publishes_is_notified_once_and_resumed(serve: Serve, home
     url = served.url + "/nlip"
     assert [notify(served, 10, "one"), notify(served, 10, "one"), notify(served, 11)] == [0, 0, 0]
     found = events(url, subscribe("topic:weather/storms"))
-    told = [labelled(each, "event") for each in found[:-1]]
-    assert [each["event"] for each in told] == [{"wind": 10}, {"wind": 11}]
-    assert told[0]["kind"] == "published"
+    answer = [labelled(item, "event") for item in found[:-1]]
+    assert [item["event"] for item in answer] == [{"wind": 10}, {"wind": 11}]
+    assert answer[0]["kind"] == "published"
     notify(served, 12)
     again = events(url, subscribe("topic:weather/storms", since=labelled(found[-1], "subscribe")["since"]))
-    assert [labelled(each, "event")["event"] for each in again[:-1]] == [{"wind": 12}]
+    assert [labelled(item, "event")["event"] for item in again[:-1]] == [{"wind": 12}]
     unknown = httpx2.post(
         url, json=subscribe("topic:weather/gossip"), headers={"accept": "text/event-stream"}, timeout=15
     )
@@ -177,8 +177,8 @@ def test_what_an_agent_publishes_comes_at_once_over_websocket(
         socket.send(json.dumps(subscribe("topic:weather/storms", seconds=60)))
         while not notify(served, 10):  # until somebody listens
             pass
-        told = labelled(json.loads(socket.recv(timeout=10)), "event")
-        assert told["event"] == {"wind": 10}
+        body = labelled(json.loads(socket.recv(timeout=10)), "event")
+        assert body["event"] == {"wind": 10}
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_notifications_over_websocket_do_not_hold_up_what_is_said(
                     return found
 
         socket.send(json.dumps(say("one")))
-        first = receive(lambda each: True)
+        first = receive(lambda item: True)
         [own] = [part for part in first["submessages"] if part["format"] == "token"]
         socket.send(json.dumps(subscribe("conversation", own, seconds=5)))
-        one = receive(lambda each: each.get("messagetype") == "notification")
+        one = receive(lambda entry: entry.get("messagetype") == "notification")
         assert labelled(one, "event")["asked"] == "one"
         socket.send(json.dumps(say("two", own)))
-        two = receive(lambda each: each.get("messagetype") == "notification")
+        two = receive(lambda value: value.get("messagetype") == "notification")
         assert labelled(two, "event")["asked"] == "two"
 
 

@@ -25,13 +25,13 @@ from sabir.uploads import UploadLimits
 @agent(name="reader")
 async def reader(turn: Turn) -> str:
     """Says what is attached, without loading it."""
-    told = []
+    received = []
     for attached in await turn.attachments.all(turn.message):
         digest = hashlib.sha256()
         async for block in attached.chunks():
             digest.update(block)
-        told.append(f"{attached.size} {attached.subformat} {attached.name} {digest.hexdigest()}")
-    return "; ".join(told) or "nothing"
+        received.append(f"{attached.size} {attached.subformat} {attached.name} {digest.hexdigest()}")
+    return "; ".join(received) or "nothing"
 
 
 @agent(name="giver")
@@ -94,7 +94,7 @@ async def test_a_raw_upload_reaches_the_agent_of_its_conversation(served: Served
 
 
 @pytest.mark.parametrize("field", ["contents", "file"])
-async def test_a_multipart_upload_is_taken_under_both_names(  # D-25
+async def test_a_multipart_upload_is_accepted_under_both_names(  # D-25
     served: Served, http: httpx2.AsyncClient, field: str
 ) -> None:
     talk = Talk(http, served)
@@ -298,7 +298,7 @@ async def test_places_written_at_once_take_no_more_together(serve: Serve, home: 
     assert sum(path.stat().st_size for path in (home / "uploads").iterdir()) <= 1_000_000
 
 
-async def test_where_a_stranger_is_is_not_written_down(
+async def test_the_address_of_an_anonymous_caller_is_not_stored(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:  # PAPER-ANON
     talk = Talk(http, serve(Gateway(reader, home=home)))
@@ -360,7 +360,7 @@ async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Ser
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "told"),
+    ("wanted", "status", "text"),
     [
         ("bytes=1-2", 206, "bytes 1-2/5"),
         ("bytes=4-99", 206, "bytes 4-4/5"),
@@ -371,9 +371,9 @@ async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Ser
     ],
 )
 async def test_a_range_that_is_not_there_is_reported_the_size(
-    served: Served, http: httpx2.AsyncClient, wanted: str, status: int, told: str | None
+    served: Served, http: httpx2.AsyncClient, wanted: str, status: int, text: str | None
 ) -> None:
     put = await http.put(f"{served.url}/nlip/upload/", content=b"hello")
     assert put.status_code == 201
     answer = await http.get(put.headers["location"], headers={"range": wanted})
-    assert (answer.status_code, answer.headers.get("content-range")) == (status, told)
+    assert (answer.status_code, answer.headers.get("content-range")) == (status, text)

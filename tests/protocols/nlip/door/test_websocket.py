@@ -26,7 +26,7 @@ def text(said: str, *parts: dict[str, Any], **more: Any) -> str:
     return json.dumps({**message, "submessages": list(parts)} if parts else message)
 
 
-def test_a_subprotocol_of_the_client_is_taken_and_none_is_offered(serve: Serve, home: Path) -> None:
+def test_a_subprotocol_of_the_client_is_confirmed_and_none_is_offered(serve: Serve, home: Path) -> None:
     """D-30."""
     url = serve(Gateway(echo, home=home)).ws_url + "/nlip/ws"
     with connect(url, subprotocols=["nlip.v1"]) as socket:  # type: ignore[list-item]
@@ -66,7 +66,7 @@ def test_compressed_frames_are_read_and_a_bomb_is_not_inflated(serve: Serve, hom
         assert closed.value.rcvd.code == 1009
 
 
-def test_repeated_nonsense_closes_with_1007(serve: Serve, home: Path) -> None:
+def test_repeated_invalid_frames_close_the_connection_with_1007(serve: Serve, home: Path) -> None:
     """D-33."""
     with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws") as socket:
         with pytest.raises(ConnectionClosed) as closed:

@@ -249,12 +249,12 @@ async def test_turns_that_share_a_connection_keep_their_own_traces(serve: Serve,
 
     served = serve(Gateway(traced, home=home))
     async with NlipWsPeer(served.ws_url + path) as peer:
-        turns = [Turn(Message.text("x"), Conversation(each), trace=each, hops=2) for each in traces(1, 2)]
-        told = await asyncio.gather(*(reply_of(peer(turn)) for turn in turns))
-    assert [each.text for each in told] == [f"{each} after 3" for each in traces(1, 2)]
+        turns = [Turn(Message.text("x"), Conversation(item), trace=item, hops=2) for item in traces(1, 2)]
+        answers = await asyncio.gather(*(reply_of(peer(turn)) for turn in turns))
+    assert [item.text for item in answers] == [f"{item} after 3" for item in traces(1, 2)]
 
 
-async def test_who_does_not_read_our_fields_is_sent_none() -> None:  # D-05
+async def test_a_server_that_does_not_list_our_fields_is_sent_none() -> None:  # D-05
     heard: list[Message] = []
 
     async def other(socket: ServerConnection) -> None:

@@ -119,7 +119,7 @@ async def test_an_unknown_agent_is_a_refusal_with_its_reason(serve: Serve, home:
     assert refused.value.status == 404
 
 
-async def test_work_that_outlives_its_request_is_looked_for(serve: Serve, home: Path, paying: Agent) -> None:  # D-26
+async def test_a_task_is_polled_until_it_ends(serve: Serve, home: Path, paying: Agent) -> None:  # D-26
     served = serve(Gateway(paying, home=home))
     seen: list[bytes] = []
     async with NlipHttpPeer(served.url, respond_async=True, on_wire=lambda way, data: seen.append(data)) as peer:

@@ -58,9 +58,9 @@ CASES = [
 def spelled(value: dict[str, Any]) -> dict[str, Any]:
     """With the defaults of tool calls and results left out, as they are on our wire."""
     found = json.loads(json.dumps(value))
-    for each in found.get("tool_calls", ()):
-        if not each.get("require_confirmation"):
-            each.pop("require_confirmation", None)
+    for tool_call in found.get("tool_calls", ()):
+        if not tool_call.get("require_confirmation"):
+            tool_call.pop("require_confirmation", None)
     return dict(found)
 
 
@@ -102,8 +102,8 @@ def test_every_example_of_the_design_comes_back() -> None:
     found = [*re.findall(r"content=(\{\"query\"[^{}]*\})", text), '{"partial": true, "content": "x"}']
     found += ['{"status": "success", "result": {"content": []}}', '{"tool_calls": []}']
     assert len(found) > 3
-    for each in found:
-        value = made(json.loads(each))
+    for item in found:
+        value = made(json.loads(item))
         message = envelope.decode(json.dumps(value).encode())
         assert message is not None
         assert msgspec.json.decode(envelope.encode(message)) == value
@@ -126,8 +126,8 @@ def test_parts_that_the_design_does_not_know_travel_in_the_metadata(message: Mes
     parts = [part for part in back.parts if part.subformat != envelope.ENVELOPE]
     for part in message.parts:
         plain = part if part.format != "structured" else json_part(part.value, label=part.label)
-        same = [each for each in parts if (each.format, each.label) == (plain.format, plain.label)]
-        assert any(each.value == plain.value for each in same), part
+        same = [item for item in parts if (item.format, item.label) == (plain.format, plain.label)]
+        assert any(item.value == plain.value for item in same), part
     if message.is_control:
         assert back.is_control
 
@@ -175,7 +175,7 @@ def test_what_is_wrong_is_said_with_its_place(value: dict[str, Any], error: str)
         envelope.decode(json.dumps(value).encode())
 
 
-def test_an_unknown_version_is_one() -> None:  # G-12
+def test_an_unknown_version_is_an_error() -> None:  # G-12
     with pytest.raises(UnknownVersion):
         envelope.decode(json.dumps(made({}, format={"schema_version": "3"})).encode())
 

@@ -199,7 +199,7 @@ def test_a_site_asks_for_the_facet_that_splits_best_and_goes_on_with_the_answer_
     assert all(chosen.startswith(item["recipeCategory"]) for item in answered["structuredData"])
     again = ask(client, "recipes", "/ask/harbour", context={"answers": answers})  # the same without a session
     asked = again.get("elicitation", {"questions": []})["questions"]
-    assert question["id"] not in [each["id"] for each in asked]  # never twice for the same facet
+    assert question["id"] not in [entry["id"] for entry in asked]  # never twice for the same facet
     later = ask(client, "without nuts", "/ask/harbour", meta=session)
     assert later["_meta"]["decontextualized_query"] == "recipes without nuts"  # the topic is the question, not "that"
 
@@ -256,8 +256,8 @@ def test_unknown_agents_and_methods_are_reported_in_nlweb(client: httpx2.Client)
 
 
 def test_a_body_over_the_limit_is_refused(client: httpx2.Client, gateway: Served) -> None:
-    most = gateway.gateway.services.limits.body
-    response = post(client, b'{"query": {"text": "' + b"x" * most + b'"}}')
+    peak = gateway.gateway.services.limits.body
+    response = post(client, b'{"query": {"text": "' + b"x" * peak + b'"}}')
     assert response.status_code == 413 and response.json()["error"]["code"] == "TOO_LARGE"
 
 
@@ -363,26 +363,26 @@ def test_an_error_uses_the_version_of_the_request_w1(client: httpx2.Client, stre
     prefer = {"streaming": streaming, "mode": "sing"}
     body = {"query": {"text": "x"}, "prefer": prefer, "meta": {"version": 0.55, "request_id": "r1"}}
     response = client.post("/ask", json=body)
-    told = events(response.text)[0][1] if streaming else response.json()
-    assert (told["_meta"]["response_type"], told["_meta"]["version"]) == ("failure", "0.55")
-    assert (told["_meta"]["request_id"], told["error"]["code"]) == ("r1", "UNSUPPORTED_MODE")
+    answer = events(response.text)[0][1] if streaming else response.json()
+    assert (answer["_meta"]["response_type"], answer["_meta"]["version"]) == ("failure", "0.55")
+    assert (answer["_meta"]["request_id"], answer["error"]["code"]) == ("r1", "UNSUPPORTED_MODE")
     url = "/ask?query.text=x&prefer.mode=sing&meta.version=0.55&prefer.streaming=false"
     assert client.get(url).json()["_meta"]["response_type"] == "failure"
 
 
 def test_a_stream_that_finds_nothing_is_one_error_event(client: httpx2.Client) -> None:
     body = {"query": {"text": "quantum chromodynamics"}, "prefer": {"streaming": True}}
-    [(name, told)] = events(client.post("/ask", json=body).text)
-    assert name == "error" and told["error"]["code"] == "NO_RESULTS"
-    assert told["_meta"]["response_type"] == "Failure" and told["_meta"]["session_context"]["conversation_id"]
+    [(name, response)] = events(client.post("/ask", json=body).text)
+    assert name == "error" and response["error"]["code"] == "NO_RESULTS"
+    assert response["_meta"]["response_type"] == "Failure" and response["_meta"]["session_context"]["conversation_id"]
 
 
 def test_a_client_that_accepts_only_events_gets_a_promise_in_events_w6(client: httpx2.Client) -> None:
     """The promise kept, and one that is unknown."""
     headers = {"accept": "text/event-stream"}
     unknown = client.post("/await", json={"promise_token": "nope", "action": "checkin"}, headers=headers)
-    [(name, told)] = events(unknown.text)
-    assert (unknown.status_code, name, told["error"]["code"]) == (404, "error", "UNKNOWN_PROMISE")
+    [(name, answer)] = events(unknown.text)
+    assert (unknown.status_code, name, answer["error"]["code"]) == (404, "error", "UNKNOWN_PROMISE")
     body = {"query": {"text": "pumpkin"}, "prefer": {"streaming": False, "response_format": "conv_search"}}
     promised = client.post("/ask", json=body, headers={"prefer": "respond-async"}).json()
     asked = {"promise_token": promised["promise"]["token"], "action": "checkin"}

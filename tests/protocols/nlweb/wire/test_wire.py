@@ -62,7 +62,7 @@ def ask(**sections: Any) -> nlweb.AskRequest:
     return nlweb.decode_ask(json.dumps({"query": {"text": "hi"}, **sections}).encode())
 
 
-def told(message: Message, **sections: Any) -> dict[str, Any]:
+def answer_to(message: Message, **sections: Any) -> dict[str, Any]:
     return json.loads(nlweb.encode(nlweb.ResponseFormat.of(ask(**sections)).reply(message)))
 
 
@@ -238,7 +238,7 @@ def test_await_requests_are_read_and_refused() -> None:
 
 
 def test_the_default_format_is_the_chatgpt_app_w4() -> None:
-    body = told(Message.of(text_part("One soup."), META, json_part(RECIPE, label="result")))
+    body = answer_to(Message.of(text_part("One soup."), META, json_part(RECIPE, label="result")))
     assert body["_meta"] == {"response_type": "Answer", "version": "0.54", "response_format": "chatgpt_app"}
     assert body["content"][0]["type"] == "text" and body["content"][0]["text"] == "One soup."
     assert body["structuredData"] == [RECIPE]
@@ -248,7 +248,7 @@ def test_the_default_format_is_the_chatgpt_app_w4() -> None:
 
 @pytest.mark.parametrize("name", ["conv_search", "conversational_search"])
 def test_conversational_search_gives_results_and_echoes_its_name_w4(name: str) -> None:
-    body = told(Message.of(META, json_part(RECIPE, label="result")), prefer={"response_format": name})
+    body = answer_to(Message.of(META, json_part(RECIPE, label="result")), prefer={"response_format": name})
     assert body["_meta"]["response_format"] == name
     assert body["results"] == [RECIPE]
     assert "content" not in body
@@ -260,7 +260,7 @@ def test_the_case_of_response_types_and_the_summary_go_by_version_w1() -> None:
     )
     message = Message.of(META, json_part(RECIPE, label="result"), summary)
     for version, answer, kind in (("0.54", "Answer", "Summary"), ("0.55", "answer", "SearchSummary")):
-        body = told(message, meta={"version": version}, prefer={"response_format": "conv_search"})
+        body = answer_to(message, meta={"version": version}, prefer={"response_format": "conv_search"})
         assert body["_meta"]["response_type"] == answer and body["_meta"]["version"] == version
         assert body["results"][-1]["@type"] == kind
         assert body["results"][-1]["text"] == "It is soup. [1]"
@@ -268,31 +268,31 @@ def test_the_case_of_response_types_and_the_summary_go_by_version_w1() -> None:
 
 
 def test_a_result_gets_what_clients_drop_it_without() -> None:
-    body = told(Message.of(META, json_part({"name": "bare"}, label="result")))
+    body = answer_to(Message.of(META, json_part({"name": "bare"}, label="result")))
     assert set(body["structuredData"][0]) == {"@type", "@id", "name", "site", "score"}
 
 
 def test_a_result_that_fits_no_model_is_sent_and_not_blamed_on_the_caller() -> None:
     odd = {"@type": "Recipe", "score": "high", "url": ["u"], "actions": [5], "grounding": "here", "name": {"en": "x"}}
-    [item] = told(Message.of(META, json_part(odd, label="result")))["structuredData"]
+    [item] = answer_to(Message.of(META, json_part(odd, label="result")))["structuredData"]
     assert item["@type"] == "Recipe" and item["score"] == 0.0 and isinstance(item["@id"], str)
     assert item["name"] == {"en": "x"} and item["url"] == ["u"]
 
 
 def test_an_agent_that_is_no_site_gives_its_text() -> None:
-    assert told(Message.text("hello"))["content"][0]["text"] == "hello"
-    results = told(Message.text("hello"), prefer={"response_format": "conv_search"})["results"]
-    assert [(each["@type"], each["text"]) for each in results] == [("Answer", "hello")]
+    assert answer_to(Message.text("hello"))["content"][0]["text"] == "hello"
+    results = answer_to(Message.text("hello"), prefer={"response_format": "conv_search"})["results"]
+    assert [(result["@type"], result["text"]) for result in results] == [("Answer", "hello")]
 
 
 def test_an_agent_without_a_site_reports_that_no_filter_was_applied_w5() -> None:
-    body = told(Message.text("hello"), query={"text": "x", "site": "a", "price": "5"})
+    body = answer_to(Message.text("hello"), query={"text": "x", "site": "a", "price": "5"})
     assert body["_meta"]["ignored_filters"] == ["site", "price"]
 
 
 def test_nothing_found_is_the_failure_no_results_w6() -> None:
     nothing = json_part({"question": "x", "rewritten": False, "ignored": [], "total": 0, "coverage": 1.0}, label="meta")
-    body = told(Message.of(text_part("I found nothing for that."), nothing))
+    body = answer_to(Message.of(text_part("I found nothing for that."), nothing))
     assert body["_meta"]["response_type"] == "Failure"
     assert body["error"] == {"code": "NO_RESULTS", "message": "I found nothing for that."}
 
@@ -392,7 +392,7 @@ def test_any_result_of_an_agent_can_be_sent(value: Any) -> None:
     message = Message.of(
         META, json_part({"@type": "Thing", **(value if isinstance(value, dict) else {})}, label="result")
     )
-    assert len(told(message)["structuredData"]) == 1
+    assert len(answer_to(message)["structuredData"]) == 1
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_every_error_has_a_status_and_a_code() -> None:
 def test_what_nlweb_cannot_carry_is_said_and_true() -> None:
     message = Message.of(text_part("bonjour", "french"), json_part({"a": 1}, label="mine"))
     message = message.with_part(message.parts[0].__class__("binary", "image/png", b"\x89PNG"))
-    body = json.dumps(told(message))
+    body = json.dumps(answer_to(message))
     assert "french" not in body and "mine" not in body and "iVBOR" not in body and "[image/png, 4 bytes]" in body
     assert all(nlweb.LOSSES)
 

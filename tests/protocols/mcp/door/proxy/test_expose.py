@@ -84,16 +84,16 @@ def plain(value: Any) -> dict[str, Any]:
 
 def result_of(value: Any) -> dict[str, Any]:
     """A result without what a client adds by itself."""
-    told = plain(value)
-    told.pop("resultType", None)
-    meta = told.pop("_meta", {})
+    answer = plain(value)
+    answer.pop("resultType", None)
+    meta = answer.pop("_meta", {})
     server = meta.pop("io.modelcontextprotocol/serverInfo", {"name": "sabir"})
     assert server["name"] == "sabir"
     if meta:
-        told["_meta"] = meta
-    if told.get("isError") is False:
-        del told["isError"]
-    return told
+        answer["_meta"] = meta
+    if answer.get("isError") is False:
+        del answer["isError"]
+    return answer
 
 
 async def named(client: Client) -> dict[str, dict[str, Any]]:
@@ -106,9 +106,9 @@ async def named(client: Client) -> dict[str, dict[str, Any]]:
 async def test_a_tool_stands_there_as_its_server_describes_it(front: Served) -> None:
     async with talking(front) as client:
         tools = await named(client)
-    told = tools["shelf-lookup"]
-    meta = told.pop("_meta")
-    assert told == {**{key: value for key, value in LOOKUP.items() if key != "_meta"}, "name": "shelf-lookup"}
+    answer = tools["shelf-lookup"]
+    meta = answer.pop("_meta")
+    assert answer == {**{key: value for key, value in LOOKUP.items() if key != "_meta"}, "name": "shelf-lookup"}
     assert meta["shelf.example/rack"] == 7
     assert (meta[AGENT]["name"], meta[AGENT]["skill"]) == ("shelf", "lookup")
     assert "shelf" not in tools, "it is not also there translated"
@@ -239,7 +239,7 @@ async def test_who_is_sent_to_an_address_is_sent_there_by_the_client(front: Serv
     async with talking(front, mode=mode, elicitation_callback=elicit) as client:
         result = await client.call_tool("shelf-sign", {})
     assert result.content[0].text == f"{action} None"  # type: ignore[union-attr]
-    assert [{**each, "_meta": None, "elicitationId": ""} for each in asked] == [
+    assert [{**item, "_meta": None, "elicitationId": ""} for item in asked] == [
         {**SIGN, "_meta": None, "elicitationId": ""}
     ]
 
@@ -327,7 +327,7 @@ async def test_a_call_counts_and_leaves_its_line(serve: Serve, home: Path, url: 
 
     store = open_store(f"sqlite:///{home / 'sabir.db'}")
     await store.open()
-    lines = [each.line for each in await store.audit_lines()]
+    lines = [audit_line.line for audit_line in await store.audit_lines()]
     await store.close()
     turns = [line for line in lines if line.kind == "turn" and line.agent == "shelf" and line.door == "mcp"]
     assert turns

@@ -144,11 +144,11 @@ async def test_tools_prompts_resources_and_completion_are_the_servers_own(served
 
 
 async def test_progress_and_log_come_with_the_call(served: Served, name: str) -> None:
-    told: list[float] = []
+    received: list[float] = []
     logged: list[Any] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(progress)
+        received.append(progress)
 
     async def on_log(params: types.LoggingMessageNotificationParams) -> None:
         logged.append(params.data)
@@ -156,7 +156,7 @@ async def test_progress_and_log_come_with_the_call(served: Served, name: str) ->
     async with client_of(served, name, logging_callback=on_log) as client:
         await client.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)
         await client.call_tool("test_tool_with_logging", {})
-    assert told == [0, 50, 100]
+    assert received == [0, 50, 100]
     assert logged
 
 
@@ -328,7 +328,7 @@ async def test_one_caller_cannot_start_programs_without_end(
     async with client_of(served, "own") as one:
         busy = asyncio.create_task(one.call_tool("endless", {}))
         relay = served.gateway.doors  # the door that holds the programs
-        door = next(each for each in relay if each.name == "mcp")
+        door = next(item for item in relay if item.name == "mcp")
         async with asyncio.timeout(20):
             while not any(channel.raw.under_way for channel in door._proxies["own"]._open.values()):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.02)
@@ -358,7 +358,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _innermost(wrong: BaseException) -> BaseException:
-    while isinstance(wrong, BaseExceptionGroup):
-        wrong = wrong.exceptions[0]
-    return wrong
+def _innermost(invalid: BaseException) -> BaseException:
+    while isinstance(invalid, BaseExceptionGroup):
+        invalid = invalid.exceptions[0]
+    return invalid

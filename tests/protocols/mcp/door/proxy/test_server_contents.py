@@ -40,7 +40,7 @@ async def test_prompts_are_listed_and_got_with_their_roles(served: Served, mode:
         (greet,) = (await made.list_prompts()).prompts
         assert (greet.name, greet.description) == ("memory-greet", "Greets")
         got = await made.get_prompt("memory-greet", {"who": "Ada"})
-        assert [(each.role, each.content.text) for each in got.messages] == [  # type: ignore[union-attr]
+        assert [(message.role, message.content.text) for message in got.messages] == [  # type: ignore[union-attr]
             ("user", "Greet Ada"),
             ("assistant", "Hello, Ada!"),
         ]
@@ -52,8 +52,8 @@ async def test_prompts_are_listed_and_got_with_their_roles(served: Served, mode:
 
 async def test_resources_are_listed_and_read(served: Served, mode: str) -> None:
     async with client(served, "/mcp", mode=mode) as made:
-        assert f"{HERE}memo://1" in [each.uri for each in (await made.list_resources()).resources]
-        templates = [each.uri_template for each in (await made.list_resource_templates()).resource_templates]
+        assert f"{HERE}memo://1" in [resource.uri for resource in (await made.list_resources()).resources]
+        templates = [template.uri_template for template in (await made.list_resource_templates()).resource_templates]
         assert f"{HERE}memo://{{id}}" in templates
         for uri in (f"{HERE}memo://1", "memo://1"):  # the second, because only one server has it
             (contents,) = (await made.read_resource(uri)).contents
@@ -86,7 +86,9 @@ async def test_rights_hold_for_prompts_and_resources(tmp_path: Path, memory_serv
         for who, sees in (("ada", True), ("bob", False), ("", False)):
             async with client(served, "/mcp", who) as made:
                 assert bool((await made.list_prompts()).prompts) is sees
-                templates = [each.uri_template for each in (await made.list_resource_templates()).resource_templates]
+                templates = [
+                    template.uri_template for template in (await made.list_resource_templates()).resource_templates
+                ]
                 assert any(template.startswith(HERE) for template in templates) is sees
                 if not sees:
                     with pytest.raises(MCPError):
@@ -108,8 +110,8 @@ async def test_at_its_own_address_a_server_keeps_its_names(
             names = [tool.name for tool in (await made.list_tools()).tools]
             assert {"roots", "odd.name", "echo"} <= set(names)
             assert words(await made.call_tool("echo", {"text": "hello"})) == "hello"
-            assert [each.name for each in (await made.list_prompts()).prompts] == ["greet"]
-            assert [each.uri for each in (await made.list_resources()).resources] == ["memo://1"]
+            assert [prompt.name for prompt in (await made.list_prompts()).prompts] == ["greet"]
+            assert [resource.uri for resource in (await made.list_resources()).resources] == ["memo://1"]
             contents: Any = (await made.read_resource("memo://7")).contents[0]
             assert (contents.uri, contents.text) == ("memo://7", "memo 7")
             (link, _) = (await made.call_tool("link", {})).content
