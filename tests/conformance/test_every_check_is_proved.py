@@ -20,6 +20,7 @@ WITHOUT = {
 }
 SUITES_OF_NLIP = {"http": nlip_http.SUITE, "websocket": nlip_ws.SUITE, "amqp": nlip_amqp.SUITE}
 MUTANTS = {"http": HTTP, "websocket": WEBSOCKET, "amqp": AMQP}
+LEAST = {"http": 60, "websocket": 30, "amqp": 15}  # faults
 
 
 def test_every_check_of_the_core_finds_a_fault_over_some_binding() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
 import threading
 from pathlib import Path
@@ -22,12 +23,17 @@ from sabir.message import Message
 from sabir.observe.logs import JsonLines, Scrub, scrubbed
 from sabir.observe.metrics import MAX_SERIES, Counter, Gauge, Histogram, Metrics
 from sabir.observe.settings import ObserveSettings
-from sabir.observe.traces import Observer, new_trace, provider_of
+from sabir.observe.traces import Observer, provider_of
 from sabir.protocols.connect import connect
 from sabir.server import Serving
 from sabir.stores.base import TaskRow
 
 TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]")
+
+
+def new_trace() -> str:
+    """A sampled trace context."""
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
 
 
 @agent(description="Repeats")
@@ -202,14 +208,14 @@ def test_without_traces_a_context_is_handed_on_if_it_is_one(serve: Serve, home: 
 # -- logs -----------------------------------------------------------------------------------------
 
 
-def logged(formatter: logging.Formatter, text: str, *args: Any, invalid: BaseException | None = None) -> str:
+def logged(formatter: logging.Formatter, text: str, *args: Any, exc: BaseException | None = None) -> str:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     handler.addFilter(Scrub())
     logger = logging.Logger(f"test {threading.get_ident()}")
     logger.addHandler(handler)
-    logger.warning(text, *args, exc_info=invalid)
+    logger.warning(text, *args, exc_info=exc)
     return stream.getvalue()
 
 
@@ -225,7 +231,7 @@ def test_credentials_do_not_reach_a_log_whoever_logs_them(secret: str) -> None:
     try:
         raise ValueError(f"could not use {secret}")
     except ValueError as exc:
-        line = json.loads(logged(JsonLines(), "failed", wrong=exc))
+        line = json.loads(logged(JsonLines(), "failed", exc=exc))
     assert core.partition("@")[0] not in line["trace"] and "ValueError" in line["trace"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,6 +201,3 @@ def serving_of(settings: Settings) -> Serving:
         graceful_seconds=settings.graceful_seconds,
         access_log=settings.log.access,
     )
-
-
-Loader = Callable[[], Settings]

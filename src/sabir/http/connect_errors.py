@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import httpx2
+
+from sabir.errors import PeerUnavailable, PeerUnreadable
 
 NOT_UNPACKED: Final = "its answer is not compressed as it says"
 
@@ -23,3 +29,22 @@ def why_no_connection(exc: BaseException, otherwise: str = "no connection") -> s
             return "no connection: no such host"
         cause = cause.__cause__ or cause.__context__
     return otherwise
+
+
+@contextmanager
+def peer_errors(address: str) -> Iterator[None]:
+    """Around a request to a peer: errors of the HTTP client become errors of that peer.
+
+    Raises:
+        PeerUnavailable: no connection, or no answer in time.
+        PeerUnreadable: the answer is not compressed as it says.
+    """
+    try:
+        yield
+    except (TimeoutError, httpx2.TimeoutException):
+        raise PeerUnavailable(address, "no answer in time") from None
+    except httpx2.DecodingError:
+        raise PeerUnreadable(address, NOT_UNPACKED) from None
+    except (httpx2.TransportError, httpx2.StreamError) as exc:
+        words = why_no_connection(exc, f"no connection ({type(exc).__name__})")
+        raise PeerUnavailable(address, words) from None

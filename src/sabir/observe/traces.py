@@ -7,7 +7,6 @@ unchanged.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 import time
@@ -117,11 +116,6 @@ class Observer:
             ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
             ending.start()
             ending.join(CLOSE_SECONDS)
-
-
-def new_trace(sampled: bool = True) -> str:
-    """A new trace context."""
-    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{'01' if sampled else '00'}"
 
 
 def _context(trace: str | None) -> Any:

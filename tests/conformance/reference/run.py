@@ -87,3 +87,10 @@ def reports_over_amqp(mutants: Sequence[Mutant], broker: str) -> dict[str, Check
     with behind(broker, {address: Agent(m.faults) for address, m in zip(addresses, mutants, strict=True)}):
         reports = asyncio.run(of_all())
     return dict(zip((mutant.name for mutant in mutants), reports, strict=True))
+
+
+def assert_found(mutant: Mutant, report: CheckReport) -> None:
+    """A fault fails the checks of the clauses that it breaks, and no others."""
+    failed = {outcome.id: outcome.reason for outcome in report.outcomes if outcome.verdict == "failed"}
+    assert failed.keys() == {mutant.clause} | mutant.also, failed
+    assert not report.stopped

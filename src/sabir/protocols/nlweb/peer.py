@@ -19,7 +19,7 @@ import msgspec
 from sabir.errors import Cancelled, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable, Unavailable
 from sabir.events import Event, Fault, Progress, Reply
 from sabir.http.client import http_client
-from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
+from sabir.http.connect_errors import peer_errors
 from sabir.http.error_body import reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
@@ -211,7 +211,7 @@ class NlwebPeer(Peer):
         Raises:
             PeerError: no answer, or a refusal.
         """
-        try:
+        with peer_errors(self.address):
             async with asyncio.timeout(clock.left):
                 response = await self._send(method, url, body, call, clock, accept)
                 if response.status_code == 401 and not call.anonymous:
@@ -226,13 +226,6 @@ class NlwebPeer(Peer):
                 yield response
             finally:
                 await response.aclose()
-        except (TimeoutError, httpx2.TimeoutException):
-            raise PeerUnavailable(self.address, "no answer in time") from None
-        except httpx2.DecodingError:
-            raise PeerUnreadable(self.address, NOT_UNPACKED) from None
-        except (httpx2.TransportError, httpx2.StreamError) as exc:
-            words = why_no_connection(exc, f"no connection ({type(exc).__name__})")
-            raise PeerUnavailable(self.address, words) from None
 
     async def _send(self, method: str, url: str, body: Json, call: Call, clock: Clock, accept: str) -> httpx2.Response:
         headers = {"accept": accept, "content-type": "application/json", "x-sabir-hops": str(call.hops)}

@@ -14,7 +14,7 @@ import msgspec
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.guard.egress.keep_alive import LiveTransport, kept_connections
 from sabir.http.client import http_client
-from sabir.http.connect_errors import NOT_UNPACKED, why_no_connection
+from sabir.http.connect_errors import NOT_UNPACKED, peer_errors, why_no_connection
 from sabir.http.error_body import reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
@@ -122,20 +122,13 @@ class Link:
     async def _json(
         self, method: str, url: str, body: bytes, seconds: float, more: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        try:
+        with peer_errors(self.address):
             async with asyncio.timeout(seconds):
                 response = await self._send(method, url, body, {"accept": "application/json", **(more or {})}, seconds)
                 try:
                     content = await self._content(response)
                 finally:
                     await response.aclose()
-        except (TimeoutError, httpx2.TimeoutException):
-            raise PeerUnavailable(self.address, "no answer in time") from None
-        except httpx2.DecodingError:
-            raise PeerUnreadable(self.address, NOT_UNPACKED) from None
-        except (httpx2.TransportError, httpx2.StreamError) as exc:
-            words = why_no_connection(exc, f"no connection ({type(exc).__name__})")
-            raise PeerUnavailable(self.address, words) from None
         self._show("received", content)
         if not response.is_success:
             raise self._refusal(response.status_code, content)
