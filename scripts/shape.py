@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -182,17 +182,49 @@ def widest(root: Path) -> str:
     return ", ".join(f"{protocol} {count}" for count, protocol in counted)
 
 
-VAGUE = frozenset({"each", "most", "wrong", "told", "_told", "tell", "_tell", "bury"})  # CONTRIBUTING.md, Names
+NAMED = ("each", "most", "wrong", "told", "tell", "bury")  # CONTRIBUTING.md, Names
+VAGUE = frozenset({*NAMED, "_told", "_tell"})
 
 
-def vague_names(root: Path) -> int:
+def vague_names(parsed: Iterable[ast.Module]) -> int:
     """Uses of names that say nothing of what they hold."""
     found = 0
-    for _, tree in trees(root):
+    for tree in parsed:
         for node in ast.walk(tree):
             named = getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", None)
             found += isinstance(named, str) and named in VAGUE
     return found
+
+
+def trees_beside_source(root: Path) -> Iterator[ast.Module]:
+    """The other Python files of the repository, one at a time."""
+    for folder in ("tests", "bench", "examples", "scripts"):
+        for path in (root / folder).rglob("*.py"):
+            yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+SEARCH = ("search", "agents/site", "agents/site_*.py", "agents/site.py", "agents/sites.py")
+NEW = (  # packages that did not exist at 383a8bb
+    "protocols/acl", "dialogues", "agents/llm", "agents/ensemble", "tools", "massgen", "testing", "web",
+    "cli/acl_options.py", "cli/bench.py", "cli/chat.py", "cli/completion.py", "cli/config.py", "cli/dev.py",
+    "cli/ide.py", "cli/inbox.py", "cli/init.py", "cli/live_view.py", "cli/run.py", "cli/send.py", "cli/status.py",
+    "conformance/acl.py", "federation/directory_acl.py", "federation/listing_acl.py", "observe/timeline.py",
+)  # fmt: skip
+
+
+def lines_of_source(root: Path) -> str:
+    """The lines of all files, and of the three parts: search, what was added since 383a8bb, and the rest."""
+    package = root / "src" / "sabir"
+    counts = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in package.rglob("*.py")}
+
+    def belongs(path: Path, places: tuple[str, ...]) -> bool:
+        inside = path.relative_to(package)
+        return any(inside.match(place) or inside.is_relative_to(place) for place in places)
+
+    search = sum(count for path, count in counts.items() if belongs(path, SEARCH))
+    new = sum(count for path, count in counts.items() if belongs(path, NEW))
+    total = sum(counts.values())
+    return f"{total} (core {total - search - new}, search {search}, packages added since 383a8bb {new})"
 
 
 def ids_without_a_row(root: Path) -> list[str]:
@@ -201,7 +233,6 @@ def ids_without_a_row(root: Path) -> list[str]:
 
 def main() -> None:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (root / "src").rglob("*.py"))
     named_told = sum(function.name == "_told" for _, function in functions(root))
     repeated = repeated_class_names(root)
     missing = ids_without_a_row(root)
@@ -215,9 +246,10 @@ def main() -> None:
     through = sorted(".".join(path) for path in paths if len(path) > 2)
     print(f"paths of doors through two services: {len(through)}  {', '.join(through)}")
     print(f"members of the context that the doors of one protocol use: {widest(root)}")
-    print(f"names that say nothing (each, most, wrong, told, tell, bury): {vague_names(root)}")
+    print(f"names that say nothing ({', '.join(NAMED)}): {vague_names(tree for _, tree in trees(root))}")
+    print(f"names that say nothing, in tests, benches, examples and scripts: {vague_names(trees_beside_source(root))}")
     print(f"ids without a row: {len(missing)}  {', '.join(missing[:12])}")
-    print(f"lines of source: {lines}")
+    print(f"lines of source: {lines_of_source(root)}")
 
 
 if __name__ == "__main__":

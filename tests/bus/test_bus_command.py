@@ -111,8 +111,8 @@ async def test_dead_letters_are_listed_as_json_and_replayed(address: str, sabir:
 async def test_discarding_wants_numbers_or_all(address: str, sabir: Command) -> None:
     bus = await dead_letters(address, Letter("inn", b"x"), Letter("inn", b"x"))
     for raised in (["inn"], ["inn", "1", "--all"]):
-        told = "sabir: discard: name the dead letters by number, or use --all\n"
-        assert await sabir("discard", *raised, "--bus", address) == (2, told)
+        answer = "sabir: discard: name the dead letters by number, or use --all\n"
+        assert await sabir("discard", *raised, "--bus", address) == (2, answer)
     assert await sabir("discard", "inn", "1", "--bus", address) == (0, "1 letter discarded\n")
     assert await bus.dead_letter_counts() == {"inn": 1}
     await bus.close()

@@ -173,12 +173,12 @@ async def test_an_ordered_inbox_keeps_the_order_of_a_lane_over_nodes_and_failure
 
 
 async def test_no_more_letters_than_the_width_are_handled_at_once(bus: Bus) -> None:
-    running = most = done = 0
+    running = peak = done = 0
 
     async def handler(letter: Letter) -> None:
-        nonlocal running, most, done
+        nonlocal running, peak, done
         running += 1
-        most = max(most, running)
+        peak = max(peak, running)
         await asyncio.sleep(0.005)
         running -= 1
         done += 1
@@ -190,7 +190,7 @@ async def test_no_more_letters_than_the_width_are_handled_at_once(bus: Bus) -> N
         return done == 20
 
     await until(all_done)
-    assert most == 3
+    assert peak == 3
 
 
 async def test_a_duplicate_id_is_dropped(bus: Bus) -> None:

@@ -32,14 +32,14 @@ class Wire:
         self.slow = False  # whether everybody who sends has to wait a moment
 
     def ask(self, name: str, opening: Packet) -> None:
-        for each in self.spoil(opening):
-            self.passed.append(each)
-            self.server.open(name, each, lambda called: self.serve(called))
+        for item in self.spoil(opening):
+            self.passed.append(item)
+            self.server.open(name, item, lambda called: self.serve(called))
 
     def back(self, instance: str, packet: Packet, *, more: bool) -> Awaitable[None] | None:
-        for each in self.spoil(packet):
-            self.passed.append(each)
-            {"caller": self.caller, "server": self.server}[instance].arrived(each)
+        for item in self.spoil(packet):
+            self.passed.append(item)
+            {"caller": self.caller, "server": self.server}[instance].arrived(item)
         return asyncio.sleep(0) if self.slow else None
 
     @property
@@ -187,14 +187,14 @@ async def test_a_credit_that_was_lost_is_given_again(wire: Wire) -> None:
 
 
 async def test_the_last_that_a_caller_sends_is_missed_when_it_is_lost(wire: Wire) -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
     async def asking(called: Called) -> None:
         await called.send(b"which day?")
         try:
             await called.receive()
         except PeerUnavailable as lost:
-            told.append(str(lost))
+            lines.append(str(lost))
             raise
 
     wire.serve = asking
@@ -204,7 +204,7 @@ async def test_the_last_that_a_caller_sends_is_missed_when_it_is_lost(wire: Wire
         await call.send(b"Monday")
         with pytest.raises(PeerError, match="a piece was lost on the way"):
             await anext(call)
-    assert told == ["hotel: a piece was lost on the way"]
+    assert lines == ["hotel: a piece was lost on the way"]
 
 
 async def test_a_caller_that_is_behind_holds_its_server_up_by_pieces_and_by_bytes(wire: Wire) -> None:
@@ -288,7 +288,7 @@ async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets
 
 
 async def test_another_task_that_still_sends_learns_that_the_caller_has_left(wire: Wire) -> None:
-    told = asyncio.Event()
+    answer = asyncio.Event()
     senders: list[asyncio.Task[None]] = []
 
     async def server(called: Called) -> None:
@@ -298,7 +298,7 @@ async def test_another_task_that_still_sends_learns_that_the_caller_has_left(wir
                     await called.send(b"more")
                     await asyncio.sleep(0)
             except Cancelled:
-                told.set()
+                answer.set()
 
         senders.append(asyncio.create_task(keep_sending()))
         await asyncio.Event().wait()
@@ -307,7 +307,7 @@ async def test_another_task_that_still_sends_learns_that_the_caller_has_left(wir
     async with asyncio.timeout(30):
         async with wire.caller.call("hotel", b"", None, None) as call:
             assert await anext(call) == b"more"
-        await told.wait()
+        await answer.wait()
 
 
 async def test_closing_ends_calls_on_both_sides(wire: Wire) -> None:

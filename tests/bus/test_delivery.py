@@ -203,11 +203,11 @@ async def test_an_inbox_in_process_that_is_full_says_so() -> None:
 
 async def test_slow_letters_are_handled_as_many_at_once_as_the_width_and_quick_ones_by_one_worker() -> None:
     async def busiest(handler: Handler) -> int:
-        most = 0
+        peak = 0
 
         async def counted(letter: Letter) -> None:
-            nonlocal most
-            most = max(most, len(delivery._workers))
+            nonlocal peak
+            peak = max(peak, len(delivery._workers))
             await handler(letter)
 
         delivery = delivery_of(counted, width=4)
@@ -216,7 +216,7 @@ async def test_slow_letters_are_handled_as_many_at_once_as_the_width_and_quick_o
             await delivery.take(parcel)
         assert {await parcel.ended() for parcel in parcels} == {"ack"}
         await delivery.stop()
-        return most
+        return peak
 
     async def slow(letter: Letter) -> None:
         await asyncio.sleep(0.001)

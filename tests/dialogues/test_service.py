@@ -131,18 +131,18 @@ async def test_one_message_writes_one_audit_line(dialogues: Dialogues, store: St
     line = AuditLine(NOW, "message", "ada", "acl", "jules")
     for _ in range(2):
         await dialogues.post(said(message_id="m1"), "jules", audit=line)
-    assert [each.line for each in await store.audit_lines()] == [line]
+    assert [audit_line.line for audit_line in await store.audit_lines()] == [line]
 
 
 @pytest.mark.parametrize(
-    ("acts", "wait", "state", "told"),
+    ("acts", "wait", "state", "text"),
     [
         ((), 300.0, "timeout", ("eddy", "FAILURE", "jules did not reply in time")),
         (("TASK_ACCEPT",), 86_400.0, "timeout", ("eddy", "FAILURE", "jules did not finish in time")),
     ],
 )
 async def test_a_timer_fires_once_and_the_initiator_learns_it(
-    dialogues: Dialogues, clock: Clock, acts: tuple[str, ...], wait: float, state: str, told: tuple[str, str, str]
+    dialogues: Dialogues, clock: Clock, acts: tuple[str, ...], wait: float, state: str, text: tuple[str, str, str]
 ) -> None:  # ACL-27
     await ask(dialogues)
     for n, act in enumerate(acts):
@@ -153,7 +153,7 @@ async def test_a_timer_fires_once_and_the_initiator_learns_it(
     assert sum(await asyncio.gather(*(dialogues.fire() for _ in range(4)))) == 1
     row = await dialogues.store.dialogue("m1", "eddy", "jules")
     assert row is not None and row.state == state
-    receiver, act, words = told
+    receiver, act, words = text
     last = (await inbox(dialogues, receiver))[-1]
     assert (last.performative, last.sender_id, last.payload["error_text"]) == (act, "gateway", words)
     assert last.payload["error_code"] == "timeout"

@@ -63,13 +63,13 @@ class Bridge:
         """What becomes of each: ``fine``, or why not."""
         async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as client:
             said = {"format": "text", "subformat": "english"}
-            replies = [await client.post(f"{self.near.url}/nlip", json={**said, "content": each}) for each in words]
-        return [each.json()["content"] for each in replies]
+            replies = [await client.post(f"{self.near.url}/nlip", json={**said, "content": word}) for word in words]
+        return [reply.json()["content"] for reply in replies]
 
     async def fail(self, times: int) -> None:
         self.peer.seconds = 0.2  # of AMQP only the silence tells that nobody is there
-        for told in await self.say(*["good"] * times):
-            assert "picky" in told and "failed 5 times" not in told, told
+        for reply in await self.say(*["good"] * times):
+            assert "picky" in reply and "failed 5 times" not in reply, reply
         self.peer.seconds = 30.0
 
     @property
@@ -100,8 +100,8 @@ def bridge(request: pytest.FixtureRequest, home: Path) -> Iterator[Bridge]:
 
 async def test_one_question_that_an_agent_fails_at_takes_it_from_nobody(bridge: Bridge) -> None:
     with bridge.far():
-        for told in await bridge.say(*["bad"] * 6):
-            assert "failed 5 times" not in told
+        for reply in await bridge.say(*["bad"] * 6):
+            assert "failed 5 times" not in reply
         assert await bridge.say("good") == ["fine"]
         assert bridge.state == "closed"
 

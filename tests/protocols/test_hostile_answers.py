@@ -92,10 +92,10 @@ async def answering(first: bytes, again: bytes = b"", pause: float | None = None
 async def _ends_well(make: Callable[[str], Peer], at: str) -> None:
     began = time.monotonic()
     async with make(at) as peer:
-        with pytest.raises(PeerError) as told:
+        with pytest.raises(PeerError) as raised:
             await peer.ask("hello")
     assert time.monotonic() - began < AT_MOST
-    words = str(told.value)
+    words = str(raised.value)
     assert at.removeprefix("http://") in words
     assert "Traceback" not in words and "codec" not in words
 

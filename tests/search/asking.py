@@ -145,7 +145,7 @@ async def answered(index: LocalIndex, judged: Judged, limit: int | None = None) 
     reply = past[-1].answered
     found: list[dict[str, Any]] = [part.value for part in reply.parts if part.label == "result"]
     return Answer(
-        reply.text, tuple(each["@id"].split("#")[0] for each in found), tuple(each["score"] for each in found)
+        reply.text, tuple(item["@id"].split("#")[0] for item in found), tuple(item["score"] for item in found)
     )
 
 
@@ -163,7 +163,7 @@ def says_no(text: str) -> bool:
 
 def verdict(judged: Judged, answer: Answer) -> Verdict:
     """How good an answer is. Partly: what was asked for is shown, but not stated, not first, or not alone."""
-    if any(each.casefold() in answer.text.casefold() for each in judged.never):
+    if any(item.casefold() in answer.text.casefold() for item in judged.never):
         return "wrong"
     if judged.nothing:
         if not answer.ids or "nothing" in answer.text.casefold()[:80]:
@@ -175,25 +175,25 @@ def verdict(judged: Judged, answer: Answer) -> Verdict:
 
 def _shown(judged: Judged, answer: Answer) -> Iterable[Verdict]:
     if judged.first:
-        place = next((n for n, each in enumerate(answer.ids) if each in judged.first), 99)
+        place = next((n for n, item in enumerate(answer.ids) if item in judged.first), 99)
         yield "right" if place == 0 else "partly" if place < 3 else "wrong"
     shown = answer.ids[:SHOWN]
     if judged.only:
-        fitting = sum(each in judged.only for each in shown)
+        fitting = sum(item in judged.only for item in shown)
         enough = fitting >= min(len(judged.only), SHOWN) / 2
         if shown and fitting == len(shown) and enough:
             yield "right"
         else:
             yield "partly" if fitting and fitting * 2 >= len(shown) else "wrong"
     if judged.without:
-        yield "wrong" if any(each in judged.without for each in answer.ids) else "right"
+        yield "wrong" if any(item in judged.without for item in answer.ids) else "right"
 
 
 def _said(judged: Judged, answer: Answer) -> Iterable[Verdict]:
     text = answer.text.casefold()
     first_lines = "\n".join(text.splitlines()[:2])
     if judged.fact:
-        if all(each.casefold() in first_lines for each in judged.fact):
+        if all(item.casefold() in first_lines for item in judged.fact):
             yield "right"
         else:
             yield "partly"
@@ -212,7 +212,7 @@ def table(verdicts: Iterable[tuple[Judged, Verdict]]) -> str:
         for kind in (judged.kind, "all"):
             counts.setdefault(kind, Counter())[found] += 1
     lines = [f"{'kind':14} {'n':>4} {'right':>7} {'partly':>7} {'wrong':>7}"]
-    for kind, count in sorted(counts.items(), key=lambda each: each[0] == "all"):
+    for kind, count in sorted(counts.items(), key=lambda item: item[0] == "all"):
         n = count.total()
         lines.append(f"{kind:14} {n:4} {count['right'] / n:7.1%} {count['partly'] / n:7.1%} {count['wrong'] / n:7.1%}")
     return "\n".join(lines)

@@ -113,8 +113,8 @@ BLOG: list[Node] = [
 def shelf() -> list[Item]:
     """Every item, with ids as they are written above."""
     read = [*items(SHOP, site="shop.example", source="shop"), *items(BLOG, site="blog.example", source="blog")]
-    assert all(isinstance(each, Item) for each in read), read
-    return [each for each in read if isinstance(each, Item)]
+    assert all(isinstance(item, Item) for item in read), read
+    return [item for item in read if isinstance(item, Item)]
 
 
-ALL = frozenset(each["@id"] for each in SHOP + BLOG)
+ALL = frozenset(item["@id"] for item in SHOP + BLOG)

@@ -47,7 +47,7 @@ def server() -> Iterator[Scripted]:
 @pytest.fixture
 def wares(tmp_path: Path) -> Path:
     path = tmp_path / "wares.jsonl"
-    path.write_text("\n".join(json.dumps(each) for each in WARES))
+    path.write_text("\n".join(json.dumps(ware) for ware in WARES))
     return path
 
 
@@ -57,7 +57,7 @@ def ask(url: str, text: str, **prefer: Any) -> dict[str, Any]:
 
 
 def names(answer: dict[str, Any]) -> list[str]:
-    return [each["name"] for each in answer.get("results", ()) if each["@type"] != "Summary"]
+    return [result["name"] for result in answer.get("results", ()) if result["@type"] != "Summary"]
 
 
 def settled(url: str) -> None:
@@ -173,7 +173,7 @@ def test_the_model_ranks_in_one_call_a_query(tmp_path: Path, server: Scripted, w
         plain = names(ask(served.url, "a car, a kite and a drum"))
         assert len(plain) == 3
         prompts = [body["messages"][-1]["content"] for body in server.chats]
-        [prompt] = [each for each in prompts if each.startswith("Name")]
+        [prompt] = [item for item in prompts if item.startswith("Name")]
         assert len(prompts) <= 2  # it found little, so the question was rewritten first
         shown = sorted(plain, key=lambda name: prompt.index(f". {name} ("))
         assert plain == shown[::-1]
@@ -203,7 +203,7 @@ def test_a_turns_budget_ends_the_models_part_and_not_the_answer(tmp_path: Path, 
         answer = ask(served.url, "a car, a kite and a drum", mode="list,summarize")
     assert len(names(answer)) == 3
     assert len(server.chats) == 1  # the second call was over the budget; the summary is made of quotes
-    [summary] = [each for each in answer["results"] if each["@type"] == "Summary"]
+    [summary] = [result for result in answer["results"] if result["@type"] == "Summary"]
     assert any(ware["description"] in json.dumps(summary) for ware in WARES)
 
 

@@ -64,10 +64,10 @@ def test_there_are_enough_questions_and_a_third_is_held_back(judged: list[tuple[
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", list(SETS))
 def test_nearly_all_questions_are_answered_right(judged: list[tuple[Judged, Verdict]], chosen: str) -> None:
-    rows = [(each, found) for each, found in judged if SETS[chosen](each)]
+    rows = [(item, found) for item, found in judged if SETS[chosen](item)]
     print(f"\n{chosen}\n{table(rows)}")
     verdicts = [found for _, found in rows]
-    missed = [each.question for each, found in rows if found == "wrong"]
+    missed = [item.question for item, found in rows if found == "wrong"]
     min_right, max_wrong = OWN_LIMITS.get(chosen, (MIN_RIGHT, MAX_WRONG))
     assert verdicts.count("right") / len(verdicts) >= min_right, missed
     assert verdicts.count("wrong") / len(verdicts) <= max_wrong, missed
@@ -116,7 +116,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 def _truths(item: Item) -> list[tuple[str, bool]]:
     """Questions whether something is so of an item, and what its fields say."""
     truths: list[tuple[str, bool]] = []
-    diets = [each.rsplit("/", 1)[-1] for each in item.fields.get("suitableForDiet", ())]
+    diets = [entry.rsplit("/", 1)[-1] for entry in item.fields.get("suitableForDiet", ())]
     if "Recipe" in item.types:
         truths += [(f"is {item.name} {word}?", diet in diets) for word, diet in DIETS.items()]
     if hours := item.fields.get("openingHours"):

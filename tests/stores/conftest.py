@@ -55,5 +55,5 @@ async def another(address: str, store: Store) -> AsyncIterator[Another]:
         return more[-1]
 
     yield make
-    for each in more:
-        await each.close()
+    for item in more:
+        await item.close()

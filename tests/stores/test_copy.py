@@ -85,11 +85,11 @@ async def test_everything_is_copied_there_and_back_and_goes_on(tmp_path: Path, p
     first, last = f"sqlite:///{tmp_path}/first.db", f"sqlite:///{tmp_path}/last.db"
     source = await opened(first)
     await fill(source)
-    told: list[tuple[str, int, int]] = []
-    counts = await copy(first, postgres, lambda *progress: told.append(progress))
+    received: list[tuple[str, int, int]] = []
+    counts = await copy(first, postgres, lambda *progress: received.append(progress))
     assert counts["turns"] == 1500 and counts["conversations"] == 8 and counts["records"] == 2
     assert counts.keys() == TABLES.keys()
-    assert ("turns", 1000, 1500) in told and ("turns", 1500, 1500) in told
+    assert ("turns", 1000, 1500) in received and ("turns", 1500, 1500) in received
     middle = await opened(postgres)
     assert await everything(middle) == await everything(source)
     # The new store goes on: turns stay in order, the chain is unbroken, ids are still known, events are numbered on.
@@ -122,7 +122,7 @@ async def test_a_log_whose_end_was_cut_off_is_no_better_after_a_copy(tmp_path: P
     await copy(postgres, last)
     for address in (postgres, last):
         store = await opened(address)
-        assert [str(each) for each in (await verify(store)).broken] == ["line 4: is gone (lines 4 to 5)"]
+        assert [str(item) for item in (await verify(store)).broken] == ["line 4: is gone (lines 4 to 5)"]
         await store.close()
 
 
@@ -190,10 +190,12 @@ def test_a_store_on_which_a_gateway_runs_is_copied_only_by_force(
     with serving(Gateway(echo, home=tmp_path / "home", store=address)):
         capsys.readouterr()
         assert main(["store", "copy", address, first]) == 1
-        told = capsys.readouterr().err
-        assert told.startswith("sabir: copy: a gateway runs on ") and told.count("\n") == 1
-        assert told.endswith(", and what it writes during the copy would be missing; stop it first, or give --force\n")
-        assert "postgres@" not in told and not (tmp_path / "first").exists()
+        printed = capsys.readouterr().err
+        assert printed.startswith("sabir: copy: a gateway runs on ") and printed.count("\n") == 1
+        assert printed.endswith(
+            ", and what it writes during the copy would be missing; stop it first, or give --force\n"
+        )
+        assert "postgres@" not in printed and not (tmp_path / "first").exists()
         assert main(["store", "copy", address, first, "--force"]) == 0
         capsys.readouterr()
         assert main(["store", "copy", first, address]) == 1

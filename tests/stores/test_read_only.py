@@ -75,7 +75,7 @@ async def test_a_postgresql_that_becomes_read_only_makes_the_gateway_unready(
     server = await asyncpg.connect(new_server.address)
     await _read_only(server, "on")
     await until(gateway, (503, "store unavailable"))
-    while not any(" is unavailable: it is a standby, which takes no writes" in each for each in caplog.messages):
+    while not any(" is unavailable: it is a standby, which takes no writes" in message for message in caplog.messages):
         assert await health(gateway) == (503, "store unavailable")
     await _read_only(server, "off")
     await until(gateway, (200, "ok"))

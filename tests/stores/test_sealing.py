@@ -65,13 +65,13 @@ async def check_filled(store: Store) -> None:
     record = await store.get("space", "key")
     assert record is not None
     assert record.value == WORD.encode()
-    assert [each.value for each in await store.list("space")] == [WORD.encode()]
+    assert [item.value for item in await store.list("space")] == [WORD.encode()]
     assert await store.count("counters", "n", 1.0) == 3.0
-    assert [each.body for each in await letters.waiting_letters("box")] == [WORD.encode()]
-    assert [each.body for each in await letters.dead_letters("box")] == [WORD.encode()]
+    assert [waiting_letter.body for waiting_letter in await letters.waiting_letters("box")] == [WORD.encode()]
+    assert [dead_letter.body for dead_letter in await letters.dead_letters("box")] == [WORD.encode()]
     found = await letters.dialogue("d", "ann", "bob")
     assert found.detail == WORD.encode()
-    assert [each.body for each in await letters.utterances("d")] == [WORD.encode()]
+    assert [utterance.body for utterance in await letters.utterances("d")] == [WORD.encode()]
     assert (await letters.utterance("u", "ann", "bob")).body == WORD.encode()
 
 

@@ -134,7 +134,7 @@ async def test_a_turn_id_is_recorded_once_also_for_another_conversation(store: S
 
 async def test_a_turn_id_is_recorded_once_by_many_writers_at_once(store: Store, another: Another) -> None:
     other = await another()
-    tries = [each.record(entry("a", row(f"c{n % 3}"))) for n, each in enumerate([store, other] * 20)]
+    tries = [item.record(entry("a", row(f"c{n % 3}"))) for n, item in enumerate([store, other] * 20)]
     assert Counter(await asyncio.gather(*tries)) == {True: 1, False: 39}
     rows = [await store.conversation(f"c{n}") for n in range(3)]
     assert sum(found.turns for found in rows if found) == 1
@@ -144,10 +144,10 @@ async def test_a_turn_id_is_recorded_once_by_many_writers_at_once(store: Store, 
 async def test_writers_of_two_nodes_lose_nothing(store: Store, another: Another) -> None:
     other = await another()
     names = [f"{n:03d}" for n in range(200)]
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *((store, other)[n % 2].record(entry(name, row(f"c{n % 7}"))) for n, name in enumerate(names))
     )
-    assert all(told)
+    assert all(answers)
     rows = [await other.conversation(f"c{n}") for n in range(7)]
     assert sum(found.turns for found in rows if found) == 200
     assert sum(found.bytes for found in rows if found) == 1400
@@ -174,11 +174,11 @@ async def test_a_later_turn_moves_the_times_and_nothing_else(store: Store) -> No
 
 async def test_one_that_fails_does_not_fail_the_others_of_its_group(store: Store) -> None:
     unstorable = entry("bad", row(owner="\ud800"))
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         store.record(entry("a")), store.record(unstorable), store.record(entry("b")), return_exceptions=True
     )
-    assert (told[0], told[2]) == (True, True)
-    assert isinstance(told[1], ValueError)
+    assert (answers[0], answers[2]) == (True, True)
+    assert isinstance(answers[1], ValueError)
     assert await store.turn("bad") is None
     assert [t.id for t in await store.turns("c1", 9)] == ["a", "b"]
     assert len(await store.audit_lines()) == 2
@@ -289,12 +289,12 @@ async def test_a_task_is_replaced_only_at_the_expected_version(store: Store) -> 
 async def test_of_many_changes_at_one_version_one_wins(store: Store, another: Another) -> None:
     other = await another()
     await store.put_task(task())
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *((store, other)[n % 2].put_task(task(note=str(n)), expect=1) for n in range(20)),
     )
-    assert Counter(told) == {True: 1, False: 19}
+    assert Counter(answers) == {True: 1, False: 19}
     found = await store.task("t1")
-    assert found is not None and found.note == str(told.index(True)) and found.version == 2
+    assert found is not None and found.note == str(answers.index(True)) and found.version == 2
 
 
 async def test_tasks_are_found_by_owner_state_conversation_and_time(store: Store) -> None:
@@ -344,7 +344,7 @@ async def test_of_waiting_tasks_the_highest_priority_is_claimed_first(store: Sto
     assert changed is not None
     await store.put_task(msgspec.structs.replace(changed, priority=7))
     claimed = [await store.claim_task("n", 30.0, ("echo",)) for _ in range(4)]
-    assert [each.id for each in claimed if each is not None] == ["t2", "t0", "t1", "t3"]
+    assert [item.id for item in claimed if item is not None] == ["t2", "t0", "t1", "t3"]
     assert claimed[0] is not None
     assert claimed[0].priority == 10
 
@@ -377,9 +377,9 @@ async def test_each_task_is_claimed_by_exactly_one_of_many_nodes(store: Store, a
     for n in range(30):
         await store.put_task(task(f"t{n}", created=NOW + n))
 
-    async def node(name: str, each: Store) -> list[str]:
+    async def node(name: str, item: Store) -> list[str]:
         mine = []
-        while (taken := await each.claim_task(name, 60.0, ECHO)) is not None:
+        while (taken := await item.claim_task(name, 60.0, ECHO)) is not None:
             mine.append(taken.id)
         return mine
 
@@ -513,12 +513,12 @@ async def test_a_record_is_replaced_only_at_the_expected_version(store: Store) -
 
 async def test_of_many_that_create_a_record_one_wins(store: Store, another: Another) -> None:
     other = await another()
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *((store, other)[n % 2].put(Record("s", "k", str(n).encode()), expect=0) for n in range(20))
     )
-    assert Counter(told) == {True: 1, False: 19}
+    assert Counter(answers) == {True: 1, False: 19}
     found = await store.get("s", "k")
-    assert found is not None and found.value == str(told.index(True)).encode()
+    assert found is not None and found.value == str(answers.index(True)).encode()
 
 
 async def test_an_expired_record_is_not_seen_and_can_be_made_anew(store: Store) -> None:

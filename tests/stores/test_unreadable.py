@@ -155,8 +155,8 @@ async def test_a_copy_has_such_a_task_too_and_says_so(
         await store.put_task(a_task(item_id), expect=0)
     await spoil(address, a_task("two"), progress="step 1")
     assert await asyncio.to_thread(main, ["store", "copy", address, f"sqlite:///{tmp_path}/copy.db"]) == 0
-    [told] = caplog.messages
-    assert told.startswith(
+    [logged] = caplog.messages
+    assert logged.startswith(
         "Task two cannot be read (Expected `float | null`, got `str` - at `$.progress`); it is copied"
     )
     copied = open_store(f"sqlite:///{tmp_path}/copy.db")

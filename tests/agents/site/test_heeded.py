@@ -98,7 +98,7 @@ async def test_only_things_of_a_kind_are_put_in_order_and_show_what_by(wares: Lo
     await person.reply("knives")
     cheaper = await person.reply("cheaper ones")
     assert ids(cheaper)[:2] == ["n2", "n1"]  # and not the course, which is cheaper than both
-    assert [each["matched"].get("price") for each in results(cheaper)[:2]] == ["$40", "$80"]
+    assert [result["matched"].get("price") for result in results(cheaper)[:2]] == ["$40", "$80"]
     assert cheaper.text.startswith("1. Paring knife, $40: ")
 
 
@@ -125,7 +125,7 @@ async def test_words_that_are_met_apart_and_never_together_are_reported(wares: L
 async def test_events_without_words_come_soonest_first_and_say_when(shop: LocalIndex) -> None:
     message = await asker(shop).reply("events")
     assert ids(message) == ["e1", "e3", "e2", "e4"]  # and what is over comes last
-    assert [each["matched"]["date"] for each in results(message)] == [
+    assert [result["matched"]["date"] for result in results(message)] == [
         "Saturday, 23 May 2026",
         "Friday, 5 June 2026",
         "Saturday, 12 September 2026 to 14 September 2026",
@@ -137,7 +137,7 @@ async def test_a_list_shows_what_it_was_filtered_by(shop: LocalIndex) -> None:
     [soup, *_] = results(await asker(shop).reply("soup under $10 in less than 40 minutes rated over 4 stars"))
     assert soup["matched"] == {"price": "$8", "totaltime": "30 min", "stars": "4.6 stars"}
     near = results(await asker(shop).reply("restaurants near Boise"))
-    assert [each["matched"] for each in near if each["@id"] == "l2"] == [{"distance": "30 km from Boise"}]
+    assert [item["matched"] for item in near if item["@id"] == "l2"] == [{"distance": "30 km from Boise"}]
 
 
 async def test_an_irrelevant_day_is_reported_and_what_happens_on_another_is_left_out(
@@ -195,7 +195,7 @@ async def test_open_on_a_day_is_about_hours_and_not_about_events() -> None:
         ]
     )  # fmt: skip
     sunday = results(await asker(index).reply("is the museum open on Sunday?"))
-    assert {each["@id"]: each["matched"] for each in sunday} == {
+    assert {item["@id"]: item["matched"] for item in sunday} == {
         "m1": {"openinghours": "open Sun 10:00–17:00"},
         "m3": {"openinghours": "open Sun 12:00–16:00"},
     }
@@ -226,7 +226,7 @@ async def test_a_question_in_words_is_not_taken_for_a_name_that_nothing_has(ware
 async def test_an_unknown_site_among_several_is_reported(shop: LocalIndex) -> None:
     message = await asker(shop).reply("soup", SiteAsk(filters={"site": ["shop.example", "nope.example"]}))
     assert ids(message)[0] == "r1"
-    assert [(each["name"], each["reason"]) for each in meta(message)["ignored"]] == [
+    assert [(item["name"], item["reason"]) for item in meta(message)["ignored"]] == [
         ("site", "there is no site 'nope.example' here")
     ]
 

@@ -85,7 +85,7 @@ def meta(message: Message) -> dict[str, Any]:
 
 
 def ids(message: Message) -> list[str]:
-    return [each["@id"] for each in results(message)]
+    return [result["@id"] for result in results(message)]
 
 
 def labels(events: Sequence[Event]) -> list[str | None]:
@@ -129,9 +129,9 @@ async def test_the_example_of_the_nlweb_document_obeys_its_filters(sample: Local
     assert "pumpkin-cottage-cheese-pancakes" in found
     assert "sugar-pumpkin-stuffed-with-turkey-and-rice" not in found  # $24
     assert "cinnamon-toast-pumpkin-hummus" not in found  # from Portland
-    assert {each["site"] for each in results(message)} == {"pumpkins-r-us.com"}
+    assert {result["site"] for result in results(message)} == {"pumpkins-r-us.com"}
     assert meta(message)["ignored"] == []
-    assert all(each["actions"] for each in results(message) if "pudding" in each["@id"])
+    assert all(result["actions"] for result in results(message) if "pudding" in result["@id"])
 
 
 async def test_ignored_filters_are_reported_in_meta_and_in_text(shop: LocalIndex) -> None:
@@ -159,7 +159,7 @@ async def test_a_site_that_is_not_here_is_not_fetched_but_refused(shop: LocalInd
 async def test_an_agent_of_one_site_answers_for_no_other(shop: LocalIndex) -> None:
     blog = agent(shop, site="blog.example")
     assert blog.card.site == "blog.example"
-    assert {each["site"] for each in results(await Asker(blog).reply("boots nuts baking"))} == {"blog.example"}
+    assert {result["site"] for result in results(await Asker(blog).reply("boots nuts baking"))} == {"blog.example"}
     assert isinstance((await Asker(blog).events("soup", SiteAsk(filters={"site": "shop.example"})))[-1], Fault)
 
 
@@ -214,14 +214,14 @@ async def test_a_vague_question_is_asked_about_and_the_answer_applied(sample: Lo
     assert question.fields[0].kind == "multi_select"
     assert all(option.endswith(")") for option in question.fields[0].options)
     if question.id == "recipeCategory":
-        assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+        assert {result["recipeCategory"] for result in results(message)} == {"Dessert"}
 
 
 async def test_an_answer_in_words_is_understood(sample: LocalIndex) -> None:
     asker = Asker(agent(sample), Message.text("Dessert, please"))
     message = await asker.reply("recipes")
     assert asker.questions[0].id == "recipeCategory"
-    assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+    assert {result["recipeCategory"] for result in results(message)} == {"Dessert"}
 
 
 async def test_an_answer_that_names_no_option_is_a_follow_up(sample: LocalIndex) -> None:
@@ -241,7 +241,7 @@ async def test_another_question_in_place_of_an_answer_is_one(sample: LocalIndex,
     asker = Asker(agent(sample), Message.text(other))
     message = await asker.reply("recipes", SiteAsk(filters={"price": "less than $20"}))
     assert len(asker.questions) == 1
-    assert found in " ".join(str(each["@type"]) for each in results(message))
+    assert found in " ".join(str(result["@type"]) for result in results(message))
     assert meta(message)["filters"] == {}
     assert "recipes" not in meta(message)["question"]
 
@@ -254,7 +254,7 @@ async def test_another_question_comes_with_filters_of_its_own(sample: LocalIndex
 
 async def test_an_answer_with_more_to_it_is_both(sample: LocalIndex) -> None:
     message = await Asker(agent(sample), Message.text("Dessert, without nuts")).reply("recipes")
-    assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
+    assert {result["recipeCategory"] for result in results(message)} == {"Dessert"}
     assert meta(message)["question"] == "recipes, without nuts"
 
 
@@ -266,8 +266,8 @@ async def test_filters_and_answers_are_kept_by_follow_ups(sample: LocalIndex) ->
         message = await asker.reply(text)
         assert meta(message)["question"] == question
         assert meta(message)["filters"] == {"price": "less than $20", "recipeCategory": "Dessert"}
-        assert {each["recipeCategory"] for each in results(message)} == {"Dessert"}
-    assert all("Vegan" in str(each["suitableForDiet"]) for each in results(message))
+        assert {result["recipeCategory"] for result in results(message)} == {"Dessert"}
+    assert all("Vegan" in str(result["suitableForDiet"]) for result in results(message))
     message = await asker.reply("enamel mug")
     assert meta(message)["filters"] == {}
 
@@ -282,7 +282,7 @@ async def test_a_new_filter_takes_the_place_of_the_old_one_in_a_follow_up(sample
 async def test_a_time_filters_only_what_has_one(sample: LocalIndex) -> None:
     message = await Asker(agent(sample, questions=False)).reply("What should I cook tonight?")
     assert results(message)
-    assert [each["value"] for each in meta(message)["ignored"]] == ["tonight"]
+    assert [item["value"] for item in meta(message)["ignored"]] == ["tonight"]
     message = await Asker(agent(sample, questions=False)).reply("concerts in January 1999")
     assert not results(message)
     assert re.fullmatch(r"I found nothing for that\. Next: .+ \(\d+ \w+ 202\d\), .+\.", message.text)
@@ -324,12 +324,12 @@ async def test_no_sentence_is_said_that_no_source_holds(sample: LocalIndex, mode
     part = message.labelled(label)
     assert part is not None
     citations = part.value["citations"]
-    items = {each["item"]: await _item(sample, each["item"]) for each in citations}
+    items = {citation["item"]: await _item(sample, citation["item"]) for citation in citations}
     assert citations
-    assert all(source_holds(items, each) for each in citations)
+    assert all(source_holds(items, citation) for citation in citations)
     said = message.text
-    for each in citations:
-        said = said.replace(each["text"], "", 1)
+    for item in citations:
+        said = said.replace(item["text"], "", 1)
     assert not any(char.isalpha() for char in said)  # what is left are the numbers of the sources
 
 
@@ -343,7 +343,7 @@ async def test_memory_moves_items_that_it_speaks_against_down(shop: LocalIndex) 
         message = await Asker(agent(shop, questions=False)).reply(
             "chicken curry or soup", SiteAsk(memory=memory, min_score=0.0)
         )
-        return {each["@id"]: each["score"] for each in results(message)}
+        return {result["@id"]: result["score"] for result in results(message)}
 
     plain, remembered = await scores(), await scores("vegan", "likes the sea")
     assert remembered["r1"] == plain["r1"]
@@ -396,7 +396,7 @@ async def test_a_sentence_of_a_model_that_its_source_does_not_bear_is_removed(sh
     message = await Asker(agent(shop, model=model, questions=False)).reply("pumpkin soup", SiteAsk(modes=("generate",)))
     part = message.labelled("answer")
     assert part is not None
-    assert [each["text"] for each in part.value["citations"]] == ["It freezes well."]
+    assert [citation["text"] for citation in part.value["citations"]] == ["It freezes well."]
 
 
 async def test_without_its_model_the_agent_goes_on(shop: LocalIndex) -> None:
@@ -441,11 +441,11 @@ async def test_the_options_of_a_question_count_all_that_was_found(sample: LocalI
 
 async def test_another_choice_takes_the_place_of_the_one_before(sample: LocalIndex) -> None:
     asker = Asker(agent(sample), Message.text("Dessert"))
-    assert {each["recipeCategory"] for each in results(await asker.reply("recipes"))} == {"Dessert"}
-    assert {each["recipeCategory"] for each in results(await asker.reply("only vegan"))} == {"Dessert"}
+    assert {result["recipeCategory"] for result in results(await asker.reply("recipes"))} == {"Dessert"}
+    assert {result["recipeCategory"] for result in results(await asker.reply("only vegan"))} == {"Dessert"}
     found = results(await asker.reply("what about breakfast?"))
-    assert found and {each["recipeCategory"] for each in found} == {"Breakfast"}
-    assert all("Vegan" in str(each["suitableForDiet"]) for each in found)
+    assert found and {item["recipeCategory"] for item in found} == {"Breakfast"}
+    assert all("Vegan" in str(item["suitableForDiet"]) for item in found)
 
 
 async def test_for_how_many_it_is_filters_only_what_says_so(sample: LocalIndex) -> None:
@@ -453,7 +453,7 @@ async def test_for_how_many_it_is_filters_only_what_says_so(sample: LocalIndex) 
     assert results(message)[0]["name"] == "Reed Bed Two-Person Tent"
     assert meta(message)["ignored"][0]["reason"] == "what was found does not say for how many"
     stew = results(await Asker(agent(sample), Message.text("any")).reply("a stew for four people"))
-    assert stew and all(int(each["recipeYield"].split()[0]) >= 4 for each in stew)
+    assert stew and all(int(item["recipeYield"].split()[0]) >= 4 for item in stew)
 
 
 @pytest.mark.parametrize("part", [{"limit": 0}, {"start": -1}, {"limit": "many"}, {"limt": 3}])

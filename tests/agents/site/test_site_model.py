@@ -60,7 +60,7 @@ async def test_a_model_rewrites_and_ranks_in_two_calls(shop: LocalIndex) -> None
     message, prompts = await asked(shop, scripted, "and that with curry?", ask)
     assert [prompt.split()[0] for prompt in prompts] == ["Rewrite", "Name"]
     results = [part.value for part in message.parts if part.label == "result"]
-    assert [each["score"] for each in results] == [10.0 * number for number in range(len(results), 0, -1)]
+    assert [result["score"] for result in results] == [10.0 * number for number in range(len(results), 0, -1)]
     meta = message.labelled("meta")
     assert meta is not None
     assert meta.value["question"] == "pumpkin soup or chicken curry"
@@ -117,14 +117,14 @@ async def test_the_fields_of_an_item_are_in_the_prompt_and_what_they_state_may_b
         "It is open Wednesday to Sunday, 11:30 to 21:00.", "It closes at 9 pm on Sunday.", "It is open until 23:45.",
         "The phone number is +1-208-555-0102.",
     ]  # fmt: skip
-    answers = msgspec.json.encode([[each, 1] for each in said]).decode()
+    answers = msgspec.json.encode([[item, 1] for item in said]).decode()
     message, prompts = await asked(index, lambda _: answers, "beets sedge evening", SiteAsk(modes=("generate",)))
-    prompt = next(each for each in prompts if each.startswith("Answer"))
+    prompt = next(item for item in prompts if item.startswith("Answer"))
     assert "open: Wed–Sun 11:30–21:00, closed Mon and Tue" in prompt and "phone: +1-208-555-0102" in prompt
     assert prompt.count("Beets, dressed up.") == 1
     part = message.labelled("answer")
     assert part is not None
-    assert [each["text"] for each in part.value["citations"]] == [said[0], said[1], said[3]]
+    assert [citation["text"] for citation in part.value["citations"]] == [said[0], said[1], said[3]]
 
 
 async def test_what_a_model_makes_up_is_not_said(shop: LocalIndex) -> None:
@@ -137,7 +137,7 @@ async def test_what_a_model_makes_up_is_not_said(shop: LocalIndex) -> None:
     message, _ = await asked(shop, answers, "pumpkin soup", SiteAsk(modes=("generate",)))
     part = message.labelled("answer")
     assert part is not None
-    assert [each["text"] for each in part.value["citations"]] == ["It freezes well."]
+    assert [citation["text"] for citation in part.value["citations"]] == ["It freezes well."]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ async def test_nonsense_of_a_model_changes_nothing(shop: LocalIndex, nonsense: s
     assert {part.value["@id"] for part in message.parts if part.label == "result"} == {"r1", "r3", "r5"}
 
 
-async def told(index: LocalIndex, speaks: Callable[[Turn], AsyncIterator[str]], seconds: float = 60.0) -> list[str]:
+async def names_found(
+    index: LocalIndex, speaks: Callable[[Turn], AsyncIterator[str]], seconds: float = 60.0
+) -> list[str]:
     """The ids of the whole answer, ranked by an agent that speaks piece by piece."""
     judge = agent(name="judge")(speaks)
     site = Site(index, model=AgentModel(judge), questions=False, now=lambda: NOW)
@@ -192,9 +194,9 @@ async def test_a_model_that_stops_in_the_middle_has_ranked_what_it_named(shop: L
         await asyncio.Event().wait()
         yield ""
 
-    plain = await told(shop, silent, 0.5)
+    plain = await names_found(shop, silent, 0.5)
     assert len(plain) > 1
-    assert await told(shop, stuck, 0.5) == [plain[1], plain[0], *plain[2:]]
+    assert await names_found(shop, stuck, 0.5) == [plain[1], plain[0], *plain[2:]]
     assert closed and all(closed)
 
 
@@ -207,8 +209,8 @@ async def test_what_a_model_only_thinks_is_no_ranking(shop: LocalIndex) -> None:
     async def silent(turn: Turn) -> AsyncIterator[str]:
         yield "nothing"
 
-    plain = await told(shop, silent)
-    assert await told(shop, thinking) == [plain[1], plain[0], *plain[2:]]
+    plain = await names_found(shop, silent)
+    assert await names_found(shop, thinking) == [plain[1], plain[0], *plain[2:]]
 
 
 async def test_a_model_gets_what_is_known_about_the_caller(shop: LocalIndex) -> None:

@@ -103,15 +103,15 @@ class Speaker:
         payload = more.pop("payload", {"task_type": "ask", "task_description": text})
         value = self.message(to=to, payload=payload, **more)
         response = await self.post(value, "/mcp-request", prefer=f"wait={wait}")
-        told: dict[str, Any] = response.json()
-        return told
+        body: dict[str, Any] = response.json()
+        return body
 
     async def say(self, act: str, to: str, payload: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """Send one act; the first reply."""
         given = {"payload": payload} if payload is not None else {}
         response = await self.post(self.message(act, to, **given, **more), prefer="wait=20")
-        told: dict[str, Any] = response.json()
-        return told
+        body: dict[str, Any] = response.json()
+        return body
 
     @asynccontextmanager
     async def inbox(self, last: int | None = None) -> AsyncIterator[AsyncIterator[tuple[int, dict[str, Any]]]]:

@@ -75,8 +75,8 @@ async def test_inbox_shows_what_waits_and_a_conversation(served: Served, name: s
     conversation = json.loads(out)["conversation_id"]
     async with asyncio.timeout(30):
         while True:
-            _, told, _ = await sabir("inbox", f"{served.url}/acl", "--conversation", conversation, "--json")
-            if json.loads(told)["dialogues"][0]["state"] == "done":
+            _, answer, _ = await sabir("inbox", f"{served.url}/acl", "--conversation", conversation, "--json")
+            if json.loads(answer)["dialogues"][0]["state"] == "done":
                 break
     _, shown, _ = await sabir("inbox", f"{served.url}/acl", "--conversation", conversation)
     assert f"{name} and jules (request): done" in shown
@@ -173,9 +173,9 @@ def test_the_delegation_in_one_command_logs_the_three_messages_of_the_draft() ->
     log = done.stderr + done.stdout
     sent, received = messages(log, "MCP_MESSAGE_SENT: "), messages(log, "MCP_MESSAGE_RECEIVED: ")
     acts = ["TASK_REQUEST", "TASK_ACCEPT", "INFORM_RESULT"]
-    assert [each["performative"] for each in sent] == [each["performative"] for each in received] == acts
+    assert [item["performative"] for item in sent] == [item["performative"] for item in received] == acts
     request, accepted, result = sent
-    assert [each["ontology"] for each in sent] == [
+    assert [item["ontology"] for item in sent] == [
         "elizaos:ontology:code/python/debug_request",
         "elizaos:ontology:general/task_acceptance",
         "elizaos:ontology:code/python/solution_provided",
@@ -291,21 +291,21 @@ async def test_an_editor_asks_for_refactorings(coding: Served, tmp_path: Path) -
     assert "Refactoring suggestions provided." in out
     assert "Rename variable 't' to 'total' for clarity. (confidence 90%)" in out
     assert "Extract the selected block into a new method" in out
-    _, told, _ = await sabir("ide", str(file), "refactor", "--url", f"{coding.url}/acl", "--json")
-    assert json.loads(told)["ontology"] == "elizaos:ontology:code/general/refactor_suggestion"
+    _, answer, _ = await sabir("ide", str(file), "refactor", "--url", f"{coding.url}/acl", "--json")
+    assert json.loads(answer)["ontology"] == "elizaos:ontology:code/general/refactor_suggestion"
 
 
 def test_each_suggestion_applies_and_leaves_the_tests_green(tmp_path: Path) -> None:  # ACL-50, C-7
     found = suggestions(SOURCE)
-    assert {each["change_type"] for each in found} == {"rename_variable", "extract_method"}
-    for number, each in enumerate(found):
+    assert {item["change_type"] for item in found} == {"rename_variable", "extract_method"}
+    for number, entry in enumerate(found):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "snippet.py").write_text(SOURCE)
-        applied = subprocess.run(["patch", "-p0"], input=each["suggested_code_diff"], text=True, cwd=folder)
-        assert applied.returncode == 0, each
+        applied = subprocess.run(["patch", "-p0"], input=entry["suggested_code_diff"], text=True, cwd=folder)
+        assert applied.returncode == 0, entry
         check = "import snippet; snippet.test_shipping()"
-        assert subprocess.run([sys.executable, "-c", check], cwd=folder).returncode == 0, each
+        assert subprocess.run([sys.executable, "-c", check], cwd=folder).returncode == 0, entry
         assert (folder / "snippet.py").read_text() != SOURCE
 
 

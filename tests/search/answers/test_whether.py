@@ -147,4 +147,4 @@ async def test_a_cheaper_or_a_bigger_one_is_another_thing(site: str, before: str
 
 async def test_what_is_not_of_a_category_is_of_the_same_kind() -> None:
     answer = await answered(await opened("library", vectors=False), Judged("negation", "things that aren't tools"), 20)
-    assert len(answer.ids) == 8 and all("/things/" in each for each in answer.ids)
+    assert len(answer.ids) == 8 and all("/things/" in item for item in answer.ids)

@@ -290,7 +290,7 @@ async def test_strange_texts_do_no_harm(engine: Engine) -> None:
         "weird.key: []": "v\x00",
         "": 1,
     }
-    strange = [each for each in items(node, site="site") if isinstance(each, Item)]
+    strange = [item for item in items(node, site="site") if isinstance(item, Item)]
     await engine.put(strange)
     await engine.settled()
     assert (await ids(engine, "nul"))[0] == strange[0].id

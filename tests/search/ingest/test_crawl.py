@@ -275,7 +275,7 @@ class Endless:
         number = int(path.removeprefix("p") or 0)
         if number % 100 == 99:
             return Fetched(url, 404, b"")
-        following = (f"/p{each}" for each in range(number * 10 + 1, number * 10 + 11) if each < self.pages)
+        following = (f"/p{item}" for item in range(number * 10 + 1, number * 10 + 11) if item < self.pages)
         return Fetched(url, 200, page(f"Page {number}", *following, text=f"Words of page {number}. " * 20), HTML)
 
 
@@ -284,10 +284,10 @@ async def crawled(pages: int, folder: Path) -> tuple[int, int]:
     tracemalloc.start()
     async with LocalIndex(folder, None) as index:
         report = await ingest(index, "https://big.example/", site="big", fetch=Endless(pages), reach=Reach(delay=0))
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert report.way == "crawl"
-    return report.added, most
+    return report.added, peak
 
 
 async def test_memory_hardly_grows_with_the_pages_of_a_site(tmp_path: Path) -> None:

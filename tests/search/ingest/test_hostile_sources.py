@@ -38,10 +38,10 @@ DISGUISES = {
 def test_xml_with_a_dtd_is_not_read_however_it_is_disguised(disguise: str) -> None:
     tracemalloc.start()
     found = listing(DISGUISES[disguise], url="https://x.example/feed", **WHERE)
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.items == (Problem("file", "XML with a DTD is not read"),)
-    assert most < 5_000_000
+    assert peak < 5_000_000
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

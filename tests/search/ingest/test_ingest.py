@@ -20,7 +20,7 @@ WHERE = {"site": "s", "source": "here", "place": "file"}
 
 def good(read: object) -> list[Item]:
     made = list(read)  # type: ignore[call-overload]
-    assert all(isinstance(each, Item) for each in made), made
+    assert all(isinstance(item, Item) for item in made), made
     return made
 
 
@@ -135,8 +135,8 @@ def test_markdown_takes_its_front_matter_and_its_first_heading() -> None:
 def test_json_lines_report_the_line_of_what_is_wrong_and_go_on() -> None:
     text = "\n".join([json.dumps(recipe("Soup")), '{"@type": "Recipe", "name"', "", json.dumps(recipe("Cake"))])
     found = list(line_items(text, url="", **WHERE))
-    assert [each.name for each in found if isinstance(each, Item)] == ["Soup", "Cake"]
-    [problem] = [each for each in found if isinstance(each, Problem)]
+    assert [item.name for item in found if isinstance(item, Item)] == ["Soup", "Cake"]
+    [problem] = [item for item in found if isinstance(item, Problem)]
     assert problem.place == "file:2"
 
 
@@ -276,10 +276,10 @@ async def test_a_bad_item_is_reported_and_the_rest_is_read(index: LocalIndex, tm
 async def test_progress_is_reported_with_rate(index: LocalIndex, tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.jsonl").write_text(lines(f"R{number}"))
-    told: list[IngestProgress] = []
-    await ingest(index, str(tmp_path), site="s", progress=told.append)
-    assert [(each.done, each.total, each.items) for each in told] == [(1, 3, 1), (2, 3, 2), (3, 3, 3)]
-    assert all(each.rate > 0 for each in told)
+    received: list[IngestProgress] = []
+    await ingest(index, str(tmp_path), site="s", progress=received.append)
+    assert [(item.done, item.total, item.items) for item in received] == [(1, 3, 1), (2, 3, 2), (3, 3, 3)]
+    assert all(item.rate > 0 for item in received)
 
 
 def test_what_a_page_describes_is_in_the_language_of_the_page() -> None:
@@ -295,10 +295,10 @@ def test_what_a_page_describes_is_in_the_language_of_the_page() -> None:
 async def test_progress_moves_within_a_long_file(index: LocalIndex, tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     file.write_text("".join(f"{lines(f'R{number}')}\n" for number in range(1_000)))
-    told: list[IngestProgress] = []
-    await ingest(index, str(file), site="s", progress=told.append)
-    assert [round(each.share, 2) for each in told] == [0.25, 0.5, 0.75, 1.0, 1.0]
-    assert all(each.remaining is not None for each in told) and told[-1].remaining == 0
+    received: list[IngestProgress] = []
+    await ingest(index, str(file), site="s", progress=received.append)
+    assert [round(item.share, 2) for item in received] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert all(item.remaining is not None for item in received) and received[-1].remaining == 0
 
 
 async def test_a_folder_is_cited_by_where_it_is_published(index: LocalIndex, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ async def test_what_is_not_text_is_reported_and_not_read(tmp_path: Path) -> None
     (tmp_path / "picture.html").write_bytes(b"\x89PNG\x00\x01\x02\xff\xfe")
     (tmp_path / "page.html").write_text("<title>Tulips</title><p>They grow.</p>")
     report = await ingest(LocalIndex(None, None), str(tmp_path), site="s")
-    assert report.added == 1 and [str(each) for each in report.problems] == ["picture.html: not text: a picture"]
+    assert report.added == 1 and [str(problem) for problem in report.problems] == ["picture.html: not text: a picture"]
 
 
 def test_a_type_inside_a_result_is_a_string_as_it_was_published() -> None:

@@ -16,7 +16,7 @@ from sabir.cli import main
 from sabir.search import Item, LocalIndex, SearchQuery
 
 SOURCES = Path(__file__).parent / "sources"
-USD, EUR, GBP = ({"@type": ["Offer"], "priceCurrency": each} for each in ("USD", "EUR", "GBP"))
+USD, EUR, GBP = ({"@type": ["Offer"], "priceCurrency": item} for item in ("USD", "EUR", "GBP"))
 IN_STOCK = {"availability": "https://schema.org/InStock"}
 OUT_OF_STOCK = {"availability": "https://schema.org/OutOfStock"}
 UNNAMED = "a Product without a name, a description and text"
@@ -234,10 +234,10 @@ def test_a_format_is_read_by_one_command_and_the_report_says_what_became_of_it(
 def test_the_report_for_people_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = ["--home", str(tmp_path / "home"), "--no-vectors"]
     assert main(["ingest", str(SOURCES / "stock.csv"), "--site", "site.example", *home]) == 0
-    told = capsys.readouterr()
-    assert "stock.csv: 5 read, 3 new, 0 changed, 0 unchanged, 1 merged, 1 skipped" in told.out
-    assert "  stock.csv:7: 7 cells in a table of 6 columns" in told.err
-    assert "unknown columns, kept under their own names: Lagerplatz (--map PROPERTY=COLUMN" in told.err
+    printed = capsys.readouterr()
+    assert "stock.csv: 5 read, 3 new, 0 changed, 0 unchanged, 1 merged, 1 skipped" in printed.out
+    assert "  stock.csv:7: 7 cells in a table of 6 columns" in printed.err
+    assert "unknown columns, kept under their own names: Lagerplatz (--map PROPERTY=COLUMN" in printed.err
 
 
 def test_a_mapping_adds_to_what_the_columns_are_by_their_names(

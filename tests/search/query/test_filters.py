@@ -105,7 +105,9 @@ async def through(index: LocalIndex, parsed: Parsed) -> set[str]:
     """The ids of everything that the filters let through, and a check that the definition agrees."""
     settled = await resolved(parsed, index)
     found = {hit.item.id for hit in (await index.search(SearchQuery("", settled.conditions, limit=100))).hits}
-    defined = {item.id for item in shelf() if all(holds(each, attributes(item)) for each in settled.conditions)}
+    defined = {
+        item.id for item in shelf() if all(holds(condition, attributes(item)) for condition in settled.conditions)
+    }
     assert found == defined
     return found
 
@@ -147,7 +149,7 @@ async def test_a_filter_that_cannot_be_applied_is_reported_with_the_reason(
 ) -> None:
     parsed = structured(filters, await index.fields(), NOW)
     if reason is not None:
-        assert [each.reason for each in parsed.ignored] == [reason]
+        assert [item.reason for item in parsed.ignored] == [reason]
         assert parsed.conditions == ()
         assert await through(index, parsed) == set(ALL)
     else:  # understood as words, which no item has
@@ -160,7 +162,7 @@ async def test_a_filter_in_words_on_what_no_item_states_is_reported_and_not_appl
     parsed = from_text("boots under $50", await index.fields(), NOW)
     assert parsed.text == "boots"
     assert parsed.conditions == ()
-    assert [(each.value, each.reason) for each in parsed.ignored] == [("under $50", "no item states a price")]
+    assert [(entry.value, entry.reason) for entry in parsed.ignored] == [("under $50", "no item states a price")]
 
 
 @pytest.mark.parametrize(

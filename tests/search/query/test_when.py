@@ -74,4 +74,4 @@ def test_the_next_and_the_last_are_an_order(question: str, order: tuple[str, boo
 
 def test_a_deadline_is_not_the_day_on_which_a_job_was_posted() -> None:
     conditions = from_text("jobs I can apply for until the end of November", KNOWN, NOW).conditions
-    assert [each.field for each in conditions if isinstance(each, During)] == ["validthrough"]
+    assert [condition.field for condition in conditions if isinstance(condition, During)] == ["validthrough"]

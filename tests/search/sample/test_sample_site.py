@@ -223,7 +223,7 @@ def test_the_example_request_of_nlweb_054_has_answers_and_near_misses() -> None:
         "protein": Range("proteinContent", low=15),
         "memory": Is("suitableForDiet", ("vegetarian",)),
     }
-    answers = [key for key, of in found.items() if all(holds(each, of) for each in wanted.values())]
+    answers = [key for key, of in found.items() if all(holds(entry, of) for entry in wanted.values())]
     assert BASE + "pumpkins-r-us/recipes/pumpkin-spice-pudding-with-coconut" in answers
     assert len(answers) >= 4
     for name in ("location", "price", "text", "protein", "memory"):
@@ -243,7 +243,7 @@ def test_filters_have_something_to_keep_and_something_to_drop() -> None:
         Range("totalTime", high=30),
         Not(Has(("walnuts",))),
     ):
-        kept = sum(holds(condition, each) for each in found)
+        kept = sum(holds(condition, entry) for entry in found)
         assert 5 <= kept < len(found), (condition, kept)
 
 
@@ -257,5 +257,5 @@ def test_the_readme_names_only_items_that_exist() -> None:
 def test_the_readme_counts_the_items_of_each_file() -> None:
     readme = (HERE / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+\.jsonl)` \| `([^`]+)` \| (\d+) ", readme, re.MULTILINE)
-    told = {(name, site, int(count)) for name, site, count in rows}
-    assert told == {(path.name, site, len(LINES[path.name])) for site, files in SITES.items() for path in files}
+    found = {(name, site, int(count)) for name, site, count in rows}
+    assert found == {(path.name, site, len(LINES[path.name])) for site, files in SITES.items() for path in files}

@@ -42,7 +42,7 @@ async def address(server: PrivatePostgres) -> str:
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "text"),
     [
         ("postgresql://ann:s3cret@db.internal:6543/shop", "PostgreSQL at db.internal:6543, database shop"),
         ("postgresql://db.internal/shop?search_path=x", "PostgreSQL at db.internal:5432, database shop"),
@@ -51,8 +51,8 @@ async def address(server: PrivatePostgres) -> str:
         ("postgresql:///shop?host=/run/postgresql", "PostgreSQL at /run/postgresql:5432, database shop"),
     ],
 )
-def test_where_it_is_names_host_port_and_database_and_no_password(address: str, told: str) -> None:
-    assert where(address) == told
+def test_where_it_is_names_host_port_and_database_and_no_password(address: str, text: str) -> None:
+    assert where(address) == text
 
 
 def test_commands_say_where_it_should_be_and_what_is_wrong(
@@ -61,7 +61,7 @@ def test_commands_say_where_it_should_be_and_what_is_wrong(
     monkeypatch.chdir(tmp_path)
     (port,) = re.findall(r":(\d+)/", server.address)
     nowhere = free_port()
-    for at, code, told in (
+    for at, code, answer in (
         (
             f"127.0.0.1:{port}/none",
             2,
@@ -76,7 +76,7 @@ def test_commands_say_where_it_should_be_and_what_is_wrong(
     ):
         (tmp_path / "sabir.yaml").write_text(f"store: postgresql://postgres:s3cret@{at}\n")
         assert main(["audit", "verify"]) == code
-        assert capsys.readouterr().err == f"sabir: {told}\n"
+        assert capsys.readouterr().err == f"sabir: {answer}\n"
 
 
 async def test_a_wrong_password_is_reported_as_one(server: PrivatePostgres) -> None:
@@ -85,10 +85,10 @@ async def test_a_wrong_password_is_reported_as_one(server: PrivatePostgres) -> N
     await connection.close()
     with server.asking_for_passwords():
         store = PostgresStore(server.address.replace("postgres@", "ann:wr0ng@"))
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as raised:
             await store.open()
-    assert str(told.value).endswith(", database postgres: the password is wrong, or the user does not exist")
-    assert "wr0ng" not in str(told.value)
+    assert str(raised.value).endswith(", database postgres: the password is wrong, or the user does not exist")
+    assert "wr0ng" not in str(raised.value)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -111,19 +111,19 @@ async def test_an_outage_is_one_warning_and_its_end_one_line_and_callers_learn_n
         for _ in range(3):  # the worker of tasks has looked several times by then
             await asyncio.sleep(0.5)
             refused.append(await client.get("/health"))
-        for each in refused:
-            assert each.status_code == 503
-            assert not re.search(r"127\.0\.0\.1|postgres|connection ?refused", each.text, re.IGNORECASE), each.text
+        for item in refused:
+            assert item.status_code == 503
+            assert not re.search(r"127\.0\.0\.1|postgres|connection ?refused", item.text, re.IGNORECASE), item.text
         assert refused[0].json()["content"] == "the store is unavailable; retry shortly"
         await asyncio.to_thread(server.start)
         await until(lambda: "available again" in caplog.text)
         assert (await client.get("/health")).status_code == 200
-    told = [f"{r.levelname} {r.getMessage()}" for r in caplog.records if r.name.startswith("sabir")]
+    logged = [f"{r.levelname} {r.getMessage()}" for r in caplog.records if r.name.startswith("sabir")]
     await gateway.stop()
     place = where(server.address)
-    assert len(told) == 2, told
-    assert told[0].startswith(f"WARNING {place} is unavailable: ")
-    assert re.fullmatch(rf"INFO {re.escape(place)} available again after \d+\.\d s", told[1])
+    assert len(logged) == 2, logged
+    assert logged[0].startswith(f"WARNING {place} is unavailable: ")
+    assert re.fullmatch(rf"INFO {re.escape(place)} available again after \d+\.\d s", logged[1])
 
 
 async def test_a_long_outage_is_logged_again_after_a_while(
@@ -134,12 +134,12 @@ async def test_a_long_outage_is_logged_again_after_a_while(
     async def refused() -> None:
         raise ConnectionRefusedError
 
-    async def tell(times: int) -> int:
+    async def warnings_after(times: int) -> int:
         for _ in range(times):
             with pytest.raises(StoreUnavailable, match="the store is unavailable"):
                 await away.ride_out(refused)
         return caplog.text.count("WARNING")
 
-    assert await tell(20) == 1
+    assert await warnings_after(20) == 1
     monkeypatch.setattr(outage, "_TOLD_AGAIN", 0.0)
-    assert await tell(2) == 3
+    assert await warnings_after(2) == 3

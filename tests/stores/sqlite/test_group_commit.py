@@ -64,10 +64,10 @@ async def test_the_writer_begins_while_more_jobs_are_coming(writer: GroupCommit)
 
 
 async def test_a_failed_job_is_reported_to_its_caller_alone(writer: GroupCommit) -> None:
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         writer.submit((1,)), writer.submit(refuse), writer.submit((2,)), writer.submit((3,)), return_exceptions=True
     )
-    assert [type(each).__name__ for each in told] == ["int", "ValueError", "int", "int"]
+    assert [type(item).__name__ for item in answers] == ["int", "ValueError", "int", "int"]
     assert await writer.submit(count) == 3
 
 
@@ -75,8 +75,8 @@ async def test_a_failed_job_is_reported_to_its_caller_alone(writer: GroupCommit)
 async def test_a_bug_in_a_job_stops_the_store_and_leaves_nobody_waiting(writer: GroupCommit) -> None:
     waiting = [writer.submit((1,)), writer.submit(broken), writer.submit((2,))]
     async with asyncio.timeout(30):
-        told = await asyncio.gather(*waiting, return_exceptions=True)
-    assert StoreUnavailable in {type(each) for each in told}
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert StoreUnavailable in {type(item) for item in answers}
     with pytest.raises(StoreUnavailable, match="closed"):
         writer.submit((3,))
 

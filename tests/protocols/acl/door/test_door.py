@@ -16,8 +16,8 @@ from gates import Gate
 from protocols.acl.conftest import Speaker
 
 
-def act(told: dict[str, Any]) -> str:
-    return str(told["performative"])
+def act(text: dict[str, Any]) -> str:
+    return str(text["performative"])
 
 
 # -- POST /acl ------------------------------------------------------------------------------------
@@ -31,27 +31,27 @@ async def test_a_message_is_acknowledged_once_it_is_stored(eddy: Speaker) -> Non
 
 
 async def test_the_first_reply_comes_with_prefer_wait(eddy: Speaker) -> None:  # ACL-43, ACL-8
-    told = await eddy.say("TASK_REQUEST", "jules")
-    assert act(told) == "TASK_ACCEPT"
-    assert told["payload"]["status"] == "accepted"
-    assert told["payload"]["task_id_assigned"]
-    assert told["ontology"] == "elizaos:ontology:general/task_acceptance"  # ACL-21
+    reply = await eddy.say("TASK_REQUEST", "jules")
+    assert act(reply) == "TASK_ACCEPT"
+    assert reply["payload"]["status"] == "accepted"
+    assert reply["payload"]["task_id_assigned"]
+    assert reply["ontology"] == "elizaos:ontology:general/task_acceptance"  # ACL-21
 
 
 async def test_the_first_reply_of_several_receivers_comes_with_prefer_wait(eddy: Speaker) -> None:  # ACL-43, A-4
-    told = await eddy.say("QUERY_CAPABILITIES", "jules", receiver={"agent_ids": ["jules", "painter"]})
-    assert (act(told), told["receiver"]) == ("INFORM_CAPABILITIES", {"agent_id": eddy.name})
+    reply = await eddy.say("QUERY_CAPABILITIES", "jules", receiver={"agent_ids": ["jules", "painter"]})
+    assert (act(reply), reply["receiver"]) == ("INFORM_CAPABILITIES", {"agent_id": eddy.name})
     (_, other), *_ = await eddy.read(1)  # the other reply is in the inbox, and the first is not
-    assert {told["sender"]["agent_id"], other["sender"]["agent_id"]} == {"jules", "painter"}
+    assert {reply["sender"]["agent_id"], other["sender"]["agent_id"]} == {"jules", "painter"}
 
 
 async def test_a_request_goes_through_acceptance_progress_and_result(eddy: Speaker) -> None:  # ACL-37, ACL-9
     sent = eddy.message(reply_with="my-reference")
     await eddy.post(sent)
-    messages = [told for _, told in await eddy.read(4)]
-    assert [act(told) for told in messages] == ["TASK_ACCEPT", "INFORM_PROGRESS", "INFORM_PROGRESS", "INFORM_RESULT"]
-    assert {told["in_reply_to"] for told in messages} == {sent["message_id"]}
-    assert {told["reply_with"] for told in messages} == {"my-reference"}
+    messages = [text for _, text in await eddy.read(4)]
+    assert [act(text) for text in messages] == ["TASK_ACCEPT", "INFORM_PROGRESS", "INFORM_PROGRESS", "INFORM_RESULT"]
+    assert {text["in_reply_to"] for text in messages} == {sent["message_id"]}
+    assert {text["reply_with"] for text in messages} == {"my-reference"}
     assert messages[1]["payload"] == {"fraction": 0.5, "note": "half way"}
     assert messages[3]["payload"]["result_summary"] == "You said: Say hello"
 
@@ -63,16 +63,16 @@ async def test_a_result_has_its_text_data_and_files(eddy: Speaker) -> None:  # A
 
 
 async def test_prose_in_another_language_reaches_the_agent(eddy: Speaker) -> None:  # ACL-20, A-12
-    told = await eddy.ask("german", payload={"text": "Hallo"}, language="de", ontology="my:term")
-    assert told["payload"]["result_summary"] == "Sie sagten: Hallo"
+    reply = await eddy.ask("german", payload={"text": "Hallo"}, language="de", ontology="my:term")
+    assert reply["payload"]["result_summary"] == "Sie sagten: Hallo"
 
 
 async def test_a_question_is_answered_by_input(eddy: Speaker) -> None:  # ACL-37, ACL-17
-    told = await eddy.ask("asker")
-    assert act(told) == "REQUEST_INPUT"
-    assert told["payload"]["question"] == "Which colour?"
-    assert told["payload"]["schema"]["properties"]["colour"]["enum"] == ["red", "blue"]
-    answer = eddy.message("INFORM_INPUT", "asker", in_reply_to=told["message_id"], payload={"answer": "red"})
+    reply = await eddy.ask("asker")
+    assert act(reply) == "REQUEST_INPUT"
+    assert reply["payload"]["question"] == "Which colour?"
+    assert reply["payload"]["schema"]["properties"]["colour"]["enum"] == ["red", "blue"]
+    answer = eddy.message("INFORM_INPUT", "asker", in_reply_to=reply["message_id"], payload={"answer": "red"})
     await eddy.post(answer)
     ended = (await eddy.read(2))[-1][1]  # behind the acceptance
     assert ended["payload"]["result_summary"] == "You chose red."
@@ -92,8 +92,8 @@ async def test_a_cancelled_task_is_done(eddy: Speaker, gate: Gate) -> None:  # A
     assert await asyncio.to_thread(gate.entered.wait, 15)
     cancel = eddy.message("CANCEL", "slow", in_reply_to=sent["message_id"])
     await eddy.post(cancel)
-    messages = [told for _, told in await eddy.read(2)]
-    assert [act(told) for told in messages] == ["TASK_ACCEPT", "INFORM_DONE"]
+    messages = [text for _, text in await eddy.read(2)]
+    assert [act(text) for text in messages] == ["TASK_ACCEPT", "INFORM_DONE"]
     assert messages[1]["in_reply_to"] == cancel["message_id"]
     gate.open()
 
@@ -109,9 +109,9 @@ async def test_a_conversation_goes_on_with_the_next_request(eddy: Speaker) -> No
 async def test_capabilities_come_from_the_card(eddy: Speaker) -> None:  # ACL-14, A-5, C-8
     summary = await eddy.say("QUERY_CAPABILITIES", "jules")
     assert act(summary) == "INFORM_CAPABILITIES"
-    told = summary["payload"]["capabilities"]
-    assert told["topics"] == ["Python", "debugging", "coding", "Explain code"]
-    assert told["actions"][0] == {"name": "EXECUTE_DELEGATED_CODING_TASK", "description": "Debugs code"}
+    answer = summary["payload"]["capabilities"]
+    assert answer["topics"] == ["Python", "debugging", "coding", "Explain code"]
+    assert answer["actions"][0] == {"name": "EXECUTE_DELEGATED_CODING_TASK", "description": "Debugs code"}
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ async def test_specific_capabilities_are_matched_in_any_letter_case(
     eddy: Speaker, wanted: list[str], match: str, result: bool, matched: list[str]
 ) -> None:  # ACL-14
     query = {"query_type": "specific", "query_parameters": {"capabilities": wanted, "match_type": match}}
-    told = await eddy.say("QUERY_CAPABILITIES", "jules", query)
-    assert told["payload"] == {"status": "success", "match_result": result, "matched_capabilities": matched}
+    reply = await eddy.say("QUERY_CAPABILITIES", "jules", query)
+    assert reply["payload"] == {"status": "success", "match_result": result, "matched_capabilities": matched}
 
 
 async def test_the_details_of_a_known_action_are_returned(eddy: Speaker) -> None:  # ACL-14, A-5
@@ -153,8 +153,8 @@ async def test_the_details_of_a_known_action_are_returned(eddy: Speaker) -> None
 async def test_a_condition_is_answered_by_the_gateway_or_the_agent(
     eddy: Speaker, condition: Any, result: bool | None
 ) -> None:  # ACL-10, A-1, C-10
-    told = await eddy.say("QUERY_IF", "jules", {"condition": condition})
-    assert (act(told), told["payload"]["result"]) == ("INFORM_IF", result)
+    reply = await eddy.say("QUERY_IF", "jules", {"condition": condition})
+    assert (act(reply), reply["payload"]["result"]) == ("INFORM_IF", result)
 
 
 async def test_a_reference_is_answered_by_the_gateway_or_the_agent(eddy: Speaker) -> None:  # ACL-10, A-1, ACL-23
@@ -170,8 +170,8 @@ async def test_a_reference_is_answered_by_the_gateway_or_the_agent(eddy: Speaker
 
 async def test_the_first_known_alternative_is_chosen(eddy: Speaker) -> None:  # ACL-22, ACL-23, C-1
     more = {"ontology": ["elizaos:other", "my:term"], "language": ["fr", "de"], "payload": {"text": "Hallo"}}
-    told = await eddy.say("TASK_REQUEST", "german", **more)
-    assert (told["payload"]["ontology"], told["payload"]["language"]) == ("my:term", "de")
+    reply = await eddy.say("TASK_REQUEST", "german", **more)
+    assert (reply["payload"]["ontology"], reply["payload"]["language"]) == ("my:term", "de")
     refused = await eddy.say("TASK_REQUEST", "german", ontology="elizaos:other")
     assert (act(refused), refused["payload"]["reason_code"]) == ("NOT_UNDERSTOOD", "unknown_ontology")
     assert "my:term" in refused["payload"]["reason_text"]
@@ -195,8 +195,8 @@ async def test_an_act_out_of_sequence_is_answered_and_changes_nothing(eddy: Spea
     await eddy.post(sent)
     await eddy.read(1)
     response = await eddy.post(eddy.message("RENEW", "asker", in_reply_to=sent["message_id"]))
-    told = response.json()
-    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (
+    body = response.json()
+    assert (response.status_code, act(body), body["payload"]["reason_code"]) == (
         409,
         "NOT_UNDERSTOOD",
         "unexpected_act",
@@ -205,18 +205,18 @@ async def test_an_act_out_of_sequence_is_answered_and_changes_nothing(eddy: Spea
 
 async def test_an_unknown_agent_is_a_failure(eddy: Speaker) -> None:  # ACL-32, A-10
     response = await eddy.post(eddy.message(to="nobody"))
-    told = response.json()
-    assert (response.status_code, act(told), told["payload"]["error_code"]) == (404, "FAILURE", "not_registered")
+    body = response.json()
+    assert (response.status_code, act(body), body["payload"]["error_code"]) == (404, "FAILURE", "not_registered")
 
 
 async def test_a_known_agent_that_is_absent_gets_it_later(eddy: Speaker, served: Served) -> None:  # ACL-32, A-10
     jane = Speaker(served.url, f"jane-{uuid4().hex[:8]}")
     assert await jane.waiting() == []  # known from now on, and away
     assert (await eddy.post(eddy.message(to=jane.name))).status_code == 202
-    ((number, told),) = await jane.read(1)
-    assert (act(told), told["sender"]) == ("TASK_REQUEST", {"agent_id": eddy.name})
-    assert [m["message_id"] for m in await jane.waiting()] == [told["message_id"]]  # not acknowledged yet
-    answer = jane.message("TASK_REJECT", eddy.name, in_reply_to=told["message_id"])
+    ((number, reply),) = await jane.read(1)
+    assert (act(reply), reply["sender"]) == ("TASK_REQUEST", {"agent_id": eddy.name})
+    assert [m["message_id"] for m in await jane.waiting()] == [reply["message_id"]]  # not acknowledged yet
+    answer = jane.message("TASK_REJECT", eddy.name, in_reply_to=reply["message_id"])
     assert (await jane.post(answer)).status_code == 202
     await jane.http.post(f"/acl/inbox/{jane.name}", json={"through": number})
     assert await jane.waiting() == []
@@ -228,7 +228,7 @@ async def test_the_last_event_id_acknowledges_what_came_before(eddy: Speaker) ->
     await eddy.post(eddy.message())
     first = await eddy.read(4)
     again = await eddy.read(2, last=first[1][0])
-    assert [told["message_id"] for _, told in again] == [told["message_id"] for _, told in first[2:]]
+    assert [text["message_id"] for _, text in again] == [text["message_id"] for _, text in first[2:]]
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ async def test_the_last_event_id_acknowledges_what_came_before(eddy: Speaker) ->
 )
 async def test_what_is_not_understood_says_why(eddy: Speaker, body: str, status: int, reason: str) -> None:  # ACL-13
     response = await eddy.post(body)
-    told = response.json()
-    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (status, "NOT_UNDERSTOOD", reason)
+    answer = response.json()
+    assert (response.status_code, act(answer), answer["payload"]["reason_code"]) == (status, "NOT_UNDERSTOOD", reason)
 
 
 async def test_not_understood_is_never_answered_by_another(eddy: Speaker) -> None:  # ACL-13
@@ -257,16 +257,16 @@ async def test_not_understood_is_never_answered_by_another(eddy: Speaker) -> Non
 async def test_a_message_that_is_too_large_is_rejected(eddy: Speaker) -> None:  # ACL-31
     payload = {"task_type": "ask", "task_description": "x" * 600_000}
     response = await eddy.post(eddy.message(payload=payload))
-    told = response.json()
-    assert (response.status_code, act(told), told["payload"]["reason_code"]) == (413, "TASK_REJECT", "too_large")
+    body = response.json()
+    assert (response.status_code, act(body), body["payload"]["reason_code"]) == (413, "TASK_REJECT", "too_large")
 
 
 async def test_a_message_to_many_opens_a_conversation_with_each(eddy: Speaker) -> None:  # ACL-36, A-4
     sent = eddy.message("QUERY_CAPABILITIES", receiver={"agent_ids": ["jules", "painter", "nobody"]})
     response = await eddy.post(sent)
     assert response.json()["receivers"] == ["jules", "painter"]
-    told = [told for _, told in await eddy.read(3)]
-    senders = {each["sender"]["agent_id"]: act(each) for each in told}
+    found = [text for _, text in await eddy.read(3)]
+    senders = {item["sender"]["agent_id"]: act(item) for item in found}
     wanted = {"jules": "INFORM_CAPABILITIES", "painter": "INFORM_CAPABILITIES", "gateway": "FAILURE"}
     assert senders == wanted
 
@@ -287,9 +287,9 @@ async def test_people_see_a_conversation_they_take_part_in(eddy: Speaker, served
 
 
 async def test_a_plugin_finds_what_it_needs(eddy: Speaker, served: Served) -> None:  # C-11, ACL-42
-    told = (await eddy.http.get("/.well-known/acl")).json()
-    assert told["endpoint"].endswith("/acl")
-    assert [each["agent_id"] for each in told["agents"]] == list(served.gateway.agents)
+    body = (await eddy.http.get("/.well-known/acl")).json()
+    assert body["endpoint"].endswith("/acl")
+    assert [agent["agent_id"] for agent in body["agents"]] == list(served.gateway.agents)
     who = (await eddy.http.get("/who", params={"query": ""})).json()
     listed = {row["definition"]["name"] for row in who["results"] if row["protocol"] == "acl"}
     assert listed == set(served.gateway.agents)
@@ -309,10 +309,10 @@ async def test_the_ide_extension_gets_its_result_in_its_own_form(served: Served)
         "receiver": "jules",
     }
     response = await ide.post(value, "/mcp-request")
-    told = response.json()
-    assert (response.status_code, told["performative"], told["sender"]) == (200, "INFORM_RESULT", "jules")
-    assert told["conversation_id"] == value["conversation_id"]
-    assert told["payload"]["result_summary"] == "You said: What is x?"
+    body = response.json()
+    assert (response.status_code, body["performative"], body["sender"]) == (200, "INFORM_RESULT", "jules")
+    assert body["conversation_id"] == value["conversation_id"]
+    assert body["payload"]["result_summary"] == "You said: What is x?"
     async with asyncio.timeout(30), ide.http.stream("GET", "/mcp-events") as events:
         async for line in events.aiter_lines():
             event = json.loads(line[5:]) if line.startswith("data:") else {}
@@ -401,8 +401,8 @@ async def df(speaker: Speaker, action: str, **parameters: Any) -> dict[str, Any]
 
 async def test_agents_are_registered_found_changed_and_removed(eddy: Speaker) -> None:  # ACL-41
     name = f"painter-{uuid4().hex[:6]}"
-    told = await df(eddy, "register", name=name, skills=["Oil", "portrait"], lease_seconds=60)
-    assert told["payload"]["result_details"]["entry"]["name"] == name
+    answer = await df(eddy, "register", name=name, skills=["Oil", "portrait"], lease_seconds=60)
+    assert answer["payload"]["result_details"]["entry"]["name"] == name
     found = await df(eddy, "search", template={"skills": ["oil"]})
     assert [entry["name"] for entry in found["payload"]["result_details"]["entries"]] == [name]
     await df(eddy, "modify", name=name, skills=["water"])
@@ -426,12 +426,12 @@ async def test_a_subscriber_learns_of_changes_by_template(eddy: Speaker) -> None
     assert act(await eddy.say("SUBSCRIBE", "df", payload)) == "TASK_ACCEPT"
     await df(eddy, "register", name=f"other-{skill[:8]}", skills=["something else"])
     await df(eddy, "register", name=f"new-{skill[:8]}", skills=[skill])
-    ((_, told),) = await eddy.read(1)
-    assert (act(told), told["payload"]["event"]["kind"]) == ("NOTIFY", "registered")
-    assert told["payload"]["event"]["entry"]["skills"] == [skill]
+    ((_, answer),) = await eddy.read(1)
+    assert (act(answer), answer["payload"]["event"]["kind"]) == ("NOTIFY", "registered")
+    assert answer["payload"]["event"]["entry"]["skills"] == [skill]
 
 
 @pytest.mark.parametrize("name", ["two words", "x" * 65, "jules"])
 async def test_a_name_that_no_agent_can_have_is_refused_with_the_form(eddy: Speaker, name: str) -> None:  # ACL-42
-    told = await df(eddy, "register", name=name)
-    assert (act(told), "64 letters" in told["payload"]["reason_text"]) == ("NOT_UNDERSTOOD", True)
+    answer = await df(eddy, "register", name=name)
+    assert (act(answer), "64 letters" in answer["payload"]["reason_text"]) == ("NOT_UNDERSTOOD", True)

@@ -24,13 +24,13 @@ async def test_an_acl_agent_sits_in_a_federation_behind_nlip(served: Served, tmp
     async with Messenger(f"{served.url}/acl", name) as painter:
 
         @painter.on("TASK_REQUEST")
-        async def paint(conversation: AclConversation, told: Envelope) -> None:
-            text = f"painted {told.payload['task_description']}"
+        async def paint(conversation: AclConversation, reported: Envelope) -> None:
+            text = f"painted {reported.payload['task_description']}"
             result = {"task_status": "success", "result_summary": text, "result_details": {}}
             await conversation.say("INFORM_RESULT", result)
 
         await painter.link.waiting(name)
-        peers = [connect(f"{served.url}/acl", agent=each) for each in (name, "jules")]
+        peers = [connect(f"{served.url}/acl", agent=item) for item in (name, "jules")]
         gateway = Gateway(Federation(peers, name="studio"), home=tmp_path, beside=peers)
         with serving(gateway) as front:
             async with httpx.AsyncClient(timeout=60) as client:
@@ -43,7 +43,7 @@ async def test_an_acl_agent_sits_in_a_federation_behind_nlip(served: Served, tmp
 def test_every_protocol_lists_the_same_agents(served: Served) -> None:  # ACL-42
     agents = set(served.gateway.agents)
     with httpx.Client(base_url=served.url, timeout=30) as client:
-        acl = {each["agent_id"] for each in client.get("/.well-known/acl").json()["agents"]}
+        acl = {agent["agent_id"] for agent in client.get("/.well-known/acl").json()["agents"]}
         found = {entry["name"] for entry in client.get("/acl/directory").json()["entries"]}
         who = {row["definition"]["name"] for row in client.get("/who", params={"query": ""}).json()["results"]}
         cards = {client.get(f"/a2a/{name}/.well-known/agent-card.json").json()["name"] for name in agents}

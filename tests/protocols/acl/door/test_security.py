@@ -49,7 +49,7 @@ def refusals(served: Served) -> list[AuditLine]:
         store = SQLiteStore(served.gateway.home / "sabir.db")
         await store.open()
         try:
-            return [each.line for each in await store.audit_lines(0, 1000)]
+            return [audit_line.line for audit_line in await store.audit_lines(0, 1000)]
         finally:
             await store.close()
 
@@ -84,10 +84,10 @@ class Client:
 
     def register(self, name: str, key: OKPKey) -> None:
         public = json.dumps(key.as_dict(private=False))
-        told = self.http.post(
+        response = self.http.post(
             "/acl/directory", json={"action": "register", "parameters": {"name": name, "key": public}}
         )
-        assert told.status_code == 200, told.text
+        assert response.status_code == 200, response.text
 
 
 def said(sender: str = "eddy", to: str = "echo", **more: Any) -> dict[str, Any]:
@@ -107,8 +107,8 @@ SIGNED = pytest.mark.parametrize("services", ["require"], indirect=True)
 
 
 def is_unauthorised(response: httpx.Response) -> bool:
-    told = response.json()
-    return (response.status_code, told["performative"], told["payload"]["reason_code"]) == (
+    body = response.json()
+    return (response.status_code, body["performative"], body["payload"]["reason_code"]) == (
         403,
         "TASK_REJECT",
         "unauthorised",
@@ -201,9 +201,9 @@ def test_an_award_does_the_work_of_its_own_call(services: Served) -> None:  # AC
     bid = call(alice, "alice")
     call(mallory, "mallory")
     award = {**said("alice", conversation_id="job", in_reply_to=bid["message_id"]), "performative": "ACCEPT_PROPOSAL"}
-    told = alice.http.post("/mcp-request", json={**award, "payload": {}}, headers={"prefer": "wait=20"}).json()
-    assert told["performative"] == "INFORM_RESULT"
-    assert "the work of alice" in told["payload"]["result_summary"]
+    body = alice.http.post("/mcp-request", json={**award, "payload": {}}, headers={"prefer": "wait=20"}).json()
+    assert body["performative"] == "INFORM_RESULT"
+    assert "the work of alice" in body["payload"]["result_summary"]
 
 
 def test_a_subscriber_hears_only_of_agents_it_may_use(tmp_path: Path) -> None:  # ACL-19, ACL-41
@@ -211,8 +211,8 @@ def test_a_subscriber_hears_only_of_agents_it_may_use(tmp_path: Path) -> None:  
     with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
         alice, bob = Client(served, "alice"), Client(served, "bob")
         given = {"performative": "SUBSCRIBE", "payload": {"topic": "directory", "lease_seconds": 60}}
-        told = alice.http.post("/acl", json={**said("eddy", "df"), **given}, headers={"prefer": "wait=20"}).json()
-        assert told["performative"] == "TASK_ACCEPT"
+        body = alice.http.post("/acl", json={**said("eddy", "df"), **given}, headers={"prefer": "wait=20"}).json()
+        assert body["performative"] == "TASK_ACCEPT"
         for name in ("hidden", "open-1"):
             bob.register(name, OKPKey.generate_key("Ed25519"))
         end, heard = time.monotonic() + 20, []
@@ -250,8 +250,8 @@ def test_an_entry_of_others_is_not_changed(services: Served) -> None:  # ACL-41
 def test_a_message_to_everybody_reaches_only_agents_that_the_sender_may_use(tmp_path: Path) -> None:  # ACL-36
     rules = (Rule(roles=("known",), agents=("nobody",)),)
     with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
-        told = Client(served, "alice").post({**said(), "receiver": {"agent_id": "*"}}).json()
-    assert told["receivers"] == []
+        body = Client(served, "alice").post({**said(), "receiver": {"agent_id": "*"}}).json()
+    assert body["receivers"] == []
 
 
 @SIGNED
@@ -307,7 +307,7 @@ def test_an_encrypted_payload_is_carried_and_the_audit_says_what_was_not_applied
         store = SQLiteStore(services.gateway.home / "sabir.db")
         await store.open()
         try:
-            return [each.line for each in await store.audit_lines(0, 1000)]
+            return [audit_line.line for audit_line in await store.audit_lines(0, 1000)]
         finally:
             await store.close()
 
@@ -334,17 +334,17 @@ def test_terms_of_the_operator_are_checked(tmp_path: Path) -> None:  # ACL-22
             return response.status_code, reason.get("reason_code", ""), reason.get("reason_text", "")
 
         good = outcome_of("TASK_REQUEST", {**task, "amount": 3})
-        wrong = outcome_of("TASK_REQUEST", {**task, "amount": "three"})
+        invalid = outcome_of("TASK_REQUEST", {**task, "amount": "three"})
         missing = outcome_of("TASK_REQUEST", task)
         other = outcome_of("QUERY_CAPABILITIES", {"query_type": "summary"})
     assert "my:invoice" in known
     assert good[0] == 202
-    assert (wrong[1], "$.payload.amount: expected type 'number'" in wrong[2]) == ("invalid_payload_structure", True)
+    assert (invalid[1], "$.payload.amount: expected type 'number'" in invalid[2]) == ("invalid_payload_structure", True)
     assert (missing[0], "required" in missing[2]) == (400, True)
     assert (other[0], "my:invoice is carried by TASK_REQUEST" in other[2]) == (400, True)
 
 
 def test_a_term_with_an_invalid_schema_is_a_configuration_error(tmp_path: Path) -> None:  # ACL-22
-    wrong = {"my:invoice": {"payload": {"type": "nonsense"}}}
+    invalid = {"my:invoice": {"payload": {"type": "nonsense"}}}
     with pytest.raises(ConfigError, match=r"doors.acl.ontologies.my:invoice.payload: expected a JSON Schema"):
-        Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": wrong}})
+        Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": invalid}})

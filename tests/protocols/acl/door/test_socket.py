@@ -65,13 +65,13 @@ def test_the_kernel_names_the_caller(tmp_path: Path, options: tuple[str, ...]) -
         mode = stat.S_IMODE(path.stat().st_mode)
         given = message(sender={"agent_id": "ada"}, receiver={"agent_id": "echo"})
         known = post(path, given, prefer="wait=20")
-        wrong = post(path, {**given, "message_id": "other"}, authorization="Bearer wrong")
+        invalid = post(path, {**given, "message_id": "other"}, authorization="Bearer wrong")
         store = f"sqlite:///{tmp_path}/home/sabir.db"
         audit = subprocess.run(
             [sys.executable, "-m", "sabir", "audit", "export", "--store", store], capture_output=True, text=True
         )
     assert (mode & 0o007, known.status_code, known.json()["performative"]) == (0, 200, "TASK_ACCEPT")
-    assert wrong.status_code == 401  # a credential that is shown counts, and is not passed over
+    assert invalid.status_code == 401  # a credential that is shown counts, and is not passed over
     assert f"uid:{os.getuid()}" in audit.stdout, audit.stderr
     assert not path.exists()
 

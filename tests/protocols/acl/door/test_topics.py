@@ -45,29 +45,29 @@ def notify(served: Served, *events: Any, key: str = "") -> list[int]:
     loop = served.server.loop
     assert loop is not None
     sent = (served.gateway.notify("weather", "storms", event, key=key) for event in events)
-    return [asyncio.run_coroutine_threadsafe(each, loop).result(20) for each in sent]
+    return [asyncio.run_coroutine_threadsafe(item, loop).result(20) for item in sent]
 
 
 async def test_subscribers_get_what_an_agent_publishes_once(sky: Served) -> None:  # ACL-19
     eddy, jane = Speaker(sky.url, "eddy"), Speaker(sky.url, "jane")
-    for each in (eddy, jane):
-        told = await each.say("SUBSCRIBE", "weather", {"topic": "storms", "lease_seconds": 60})
-        assert told["performative"] == "TASK_ACCEPT"
+    for item in (eddy, jane):
+        reply = await item.say("SUBSCRIBE", "weather", {"topic": "storms", "lease_seconds": 60})
+        assert reply["performative"] == "TASK_ACCEPT"
     assert await asyncio.to_thread(notify, sky, {"wind": 10}, {"wind": 10}, key="storm 1") == [2, 0]
     ((_, first),) = await eddy.read(1)
     assert (first["performative"], first["payload"]) == ("NOTIFY", {"topic": "storms", "event": {"wind": 10}})
     mine = (await jane.read(1))[0][1]
     await jane.say("CANCEL", "weather", {}, in_reply_to=mine["in_reply_to"])
     assert await asyncio.to_thread(notify, sky, {"wind": 12}) == [1]
-    for each in (eddy, jane):
-        await each.http.aclose()
+    for entry in (eddy, jane):
+        await entry.http.aclose()
 
 
 async def test_a_topic_that_nobody_publishes_is_rejected_with_the_known_ones(sky: Served) -> None:  # ACL-19
     eddy = Speaker(sky.url, "eddy")
-    told = await eddy.say("SUBSCRIBE", "weather", {"topic": "gossip"})
-    assert (told["performative"], told["payload"]["reason_code"]) == ("TASK_REJECT", "unsupported_value")
-    assert "expected one of storms, task" in told["payload"]["reason_text"]
+    reply = await eddy.say("SUBSCRIBE", "weather", {"topic": "gossip"})
+    assert (reply["performative"], reply["payload"]["reason_code"]) == ("TASK_REJECT", "unsupported_value")
+    assert "expected one of storms, task" in reply["payload"]["reason_text"]
     topics = await eddy.say("QUERY_REF", "weather", {"reference": "agent.topics"})
     assert topics["payload"]["value"] == ["storms"]
     with pytest.raises(NotFound, match="does not publish 'gossip'"):
@@ -78,8 +78,8 @@ async def test_a_topic_that_nobody_publishes_is_rejected_with_the_known_ones(sky
 async def test_a_lost_subscriber_is_forgotten_when_its_lease_ends(sky: Served) -> None:  # ACL-19, ACL-27
     eddy = Speaker(sky.url, "eddy")
     await eddy.say("SUBSCRIBE", "weather", {"topic": "storms", "lease_seconds": 0.5})
-    ((_, told),) = await eddy.read(1)
-    assert (told["performative"], told["payload"]["error_code"]) == ("FAILURE", "timeout")
+    ((_, answer),) = await eddy.read(1)
+    assert (answer["performative"], answer["payload"]["error_code"]) == ("FAILURE", "timeout")
     assert await asyncio.to_thread(notify, sky, {"wind": 10}) == [0]
     await eddy.http.aclose()
 
@@ -88,8 +88,8 @@ async def test_the_events_of_a_task_are_followed_by_subscription(sky: Served, ga
     eddy = Speaker(sky.url, "eddy")
     accepted = await eddy.say("TASK_REQUEST", "weather")
     template = {"task_id": accepted["payload"]["task_id_assigned"]}
-    told = await eddy.say("SUBSCRIBE", "weather", {"topic": "task", "template": template, "lease_seconds": 60})
-    assert told["performative"] == "TASK_ACCEPT"
+    reply = await eddy.say("SUBSCRIBE", "weather", {"topic": "task", "template": template, "lease_seconds": 60})
+    assert reply["performative"] == "TASK_ACCEPT"
     missing = await eddy.say("SUBSCRIBE", "weather", {"topic": "task", "template": {"task_id": "none"}})
     assert missing["performative"] == "TASK_REJECT"
     gate.open()
@@ -139,9 +139,9 @@ def test_a_search_goes_to_other_gateways_as_far_as_it_may(tmp_path: Path) -> Non
                     ["near", "middle", "far"],
                 ]
                 assert found(near.url, 9, results=2) == ["near", "middle"]
-                wrong = httpx.get(f"{near.url}/acl/directory", params={"max_depth": -1}, timeout=30)
-    assert wrong.status_code == 400
-    assert "max_depth" in wrong.text
+                invalid = httpx.get(f"{near.url}/acl/directory", params={"max_depth": -1}, timeout=30)
+    assert invalid.status_code == 400
+    assert "max_depth" in invalid.text
 
 
 def test_gateways_that_know_each_other_are_asked_once(tmp_path: Path) -> None:  # ACL-41

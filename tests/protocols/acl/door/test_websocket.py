@@ -59,8 +59,8 @@ async def test_every_conversation_opens_over_a_websocket(line: Line, eddy: Speak
     sent = eddy.message(act)
     await line.send(sent)
     assert (await line.frame("accepted"))["accepted"] == sent["message_id"]
-    told = (await line.frame("message"))["message"]
-    assert (told["performative"], told["in_reply_to"]) == (ANSWERS[act], sent["message_id"])
+    answer = (await line.frame("message"))["message"]
+    assert (answer["performative"], answer["in_reply_to"]) == (ANSWERS[act], sent["message_id"])
 
 
 async def test_a_whole_conversation_goes_over_one_websocket(line: Line, eddy: Speaker) -> None:  # ACL-43, ACL-17

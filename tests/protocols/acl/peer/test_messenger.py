@@ -173,7 +173,7 @@ async def test_a_remote_acl_agent_is_an_agent(served: Served) -> None:  # ACL-38
 
 async def test_whispering_wind_ranks_those_who_can(make: Make) -> None:  # ACL-52, C-9
     found = await whispering_wind(make("eddy"), ["jules", "painter", "slow"], ["python", "explain", "cobol"])
-    assert [(each.name, each.matched) for each in found] == [("jules", ("python", "explain"))]
+    assert [(item.name, item.matched) for item in found] == [("jules", ("python", "explain"))]
     assert found[0].score == pytest.approx(2 / 3)
 
 
@@ -238,8 +238,8 @@ async def test_what_cannot_be_decrypted_is_not_understood(make: Make) -> None:  
     await worker.link.waiting(worker.name)
     closed = encrypted({"task_type": "x", "task_description": "x"}, KeySet([OKPKey.generate_key("X25519")]))
     conversation = await eddy.open("TASK_REQUEST", worker.name, closed)
-    told = await conversation.result(30)
-    assert (told.performative, told.payload["reason_code"]) == ("NOT_UNDERSTOOD", "invalid_payload_structure")
+    answer = await conversation.result(30)
+    assert (answer.performative, answer.payload["reason_code"]) == ("NOT_UNDERSTOOD", "invalid_payload_structure")
 
 
 async def test_a_decrypted_payload_is_handled_as_any_other(make: Make) -> None:  # ACL-48, C-2

@@ -297,6 +297,6 @@ def test_old_words_are_not_acts_of_the_drafts_envelope(word: str) -> None:  # AC
 
 def test_the_ide_is_answered_in_its_own_form() -> None:
     answer = envelope_of(message("TASK_REJECT", in_reply_to="id-1", conversation_id="c1"))
-    told = to_ide(answer, "vscode")
-    assert (told["performative"], told["sender"], told["receiver"]) == ("REJECT", "eddy", "vscode")
-    assert told["error"] == {"code": "busy", "message": ""}
+    reply = to_ide(answer, "vscode")
+    assert (reply["performative"], reply["sender"], reply["receiver"]) == ("REJECT", "eddy", "vscode")
+    assert reply["error"] == {"code": "busy", "message": ""}
