@@ -122,14 +122,14 @@ def answers_to(whole: dict[str, Any]) -> list[dict[str, Any]]:
     first, second, third = whole["batch"]
     assert second["content"] == "no question"
     assert first["content"] == third["content"] == "Which colour?"
-    tokens = [[part for part in each["submessages"] if part["format"] == "token"] for each in (first, third)]
+    tokens = [[part for part in item["submessages"] if part["format"] == "token"] for item in (first, third)]
     return [{**plain(colour), "submessages": own} for colour, own in zip(("red", "blue"), tokens, strict=True)]
 
 
 def test_a_batch_over_http_whose_turns_ask_back_is_answered_by_the_questions(serve: Serve, home: Path) -> None:
     url = serve(Gateway(curious, home=home)).url + "/nlip"
     answers = answers_to(httpx2.post(url, json=ASKING, timeout=15).json())
-    assert [httpx2.post(url, json=each, timeout=15).json()["content"] for each in answers] == [
+    assert [httpx2.post(url, json=answer, timeout=15).json()["content"] for answer in answers] == [
         "painted red",
         "painted blue",
     ]
@@ -186,7 +186,7 @@ async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str, asking: b
                 check(await said({"batch": MIXED}, "b"))
                 return
             answers = answers_to(await said(ASKING, "b"))
-            assert [(await said(each, f"a{n}"))["content"] for n, each in enumerate(answers)] == [
+            assert [(await said(answer, f"a{n}"))["content"] for n, answer in enumerate(answers)] == [
                 "painted red",
                 "painted blue",
             ]
