@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from sabir.search import Condition, Engine, Not, OfType, Parsed, SearchQuery
+from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.conditions import AnyOf, Has, Is
 from sabir.search.query.relaxing import inner
@@ -45,6 +46,22 @@ async def types_of(engine: Engine, where: tuple[Condition, ...]) -> OfType:
     """The types of the things that meet these conditions, judged by one page of them."""
     hits = (await engine.search(SearchQuery("", where, 0, _PAGE))).hits
     return OfType(tuple(dict.fromkeys(kind for hit in hits for kind in hit.item.types)))
+
+
+async def by_own_kinds(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
+    """The same, with a word that only stands for a type ("cottages" for places to stay) by what the site itself calls
+    so, if it calls anything so."""
+    conditions = list(spoken.conditions)
+    for at, (condition, words) in enumerate(zip(spoken.conditions, spoken.said, strict=True)):
+        said = tokens(words)
+        if not isinstance(condition, OfType) or len(said) != 1 or len(condition.types) != 1:
+            continue
+        if said[0] == condition.types[0].casefold():
+            continue  # it is the type's own name
+        called = Is(KIND, (said[0],))
+        if await engine.count((*own, called, condition)):
+            conditions[at] = called
+    return msgspec.structs.replace(spoken, conditions=tuple(conditions))
 
 
 async def among_others(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:

@@ -36,7 +36,8 @@ from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import During, Has, holds
-from sabir.search.query.glossary import glossary, glossed, heads_of, in_english, language_of, same_words
+from sabir.search.query.glossary import glossary, glossed, heads_of, language_of, same_words
+from sabir.search.query.negation import is_refused, refused
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
@@ -54,7 +55,8 @@ from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, fold, tokens
 
 from .hits import happens, speaks_of, widened
-from .narrowing import among_others, part_apart, types_of
+from .narrowing import among_others, by_own_kinds, part_apart, types_of
+from .own_words import SiteWords
 from .request import SiteAsk
 from .stating import stated_subject
 from .subject import Subject, subject_of
@@ -110,28 +112,33 @@ class Finding:
         return min(MAX_RESULTS, self.ask.limit or self._usual)
 
     async def find(self, filters: dict[str, Any]) -> None:
-        """Search for ``question`` within these filters; in English, if little is found in its own language."""
+        """Search for ``question`` within these filters; in the words of the site, if it is in another language."""
+        asked, language = self.question, language_of(self.question)
         self.said_in = ""
-        await self._find(filters)
-        language = language_of(self.question)
-        if language == "en" or len(self.question) > MAX_READ or not self._found_little:
-            return
-        asked, before = (
-            self.question,
-            (self.pool, self.parsed, self.subject, self.note, self.hint, self.unmet, self.total),
-        )
-        best = self.pool[0].score if self.pool else 0.0
-        again = in_english(self.question, language)
-        if not content_words(again):
-            return
-        self.question, self.said_in = again, language
+        words = SiteWords(self.engine, self.own())
+        worded = await words.asked(asked, language) if len(asked) <= MAX_READ else asked
+        if worded == asked:
+            return await self._find(filters)
+        self.question, self.said_in = worded, language
         await self._find(filters)
         self.question = asked
-        is_better = bool(self.pool) and self.pool[0].score > best and not self.unmet
-        if not (is_better or self._statement):
-            pool, self.parsed, self.subject, self.note, self.hint, self.unmet, total = before
-            self._show(pool)
-            self.total = total
+        if not self._found_little:
+            return None
+        found, best = self._state(), self.pool[0].score if self.pool else 0.0
+        self.said_in = ""
+        await self._find(filters)  # a word of it may be a name
+        if not (self.pool and self.pool[0].score > best and not self.unmet):
+            self._restore(found)
+            self.said_in = language
+        return None
+
+    def _state(self) -> tuple[Any, ...]:
+        return self.pool, self.parsed, self.subject, self.note, self.hint, self.unmet, self.total
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        pool, self.parsed, self.subject, self.note, self.hint, self.unmet, total = state
+        self._show(pool)
+        self.total = total
 
     @property
     def _statement(self) -> str:
@@ -160,6 +167,7 @@ class Finding:
             spoken = from_text(await self._in_english(), known, self.now)
         if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
+        spoken = await by_own_kinds(self.engine, spoken, self.own())
         spoken = await among_others(self.engine, spoken, self.own())
         given = await self._given(filters, known)
         self._ruled = len(given.conditions) + len(spoken.conditions)
@@ -260,7 +268,11 @@ class Finding:
         language = language_of(self.question)
         if len(self.question) > MAX_READ:
             return glossed(self.question, language)
-        question = await self._spelt() if language == "en" else glossed(self.question, language)
+        question = (
+            await self._spelt()
+            if language == "en"
+            else await SiteWords(self.engine, self.own()).named(glossed(self.question, language))
+        )
         return await self._taken_apart(question, by_index=language == "de") if language in ("de", "en") else question
 
     async def _spelt(self, *, foods: bool = True) -> str:
@@ -549,7 +561,8 @@ class Finding:
         if not text and not self.parsed.order and found.hits and all(happens(hit) for hit in found.hits):
             found = await self._soonest(where)
         self.coverage = found.coverage
-        self._show(found.hits)
+        stems = refused(self.parsed.conditions)
+        self._show(tuple(hit for hit in found.hits if not is_refused(hit.item, stems)))
         self.total = max(found.total, len(self.pool))
 
     def own(self) -> tuple[Condition, ...]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -32,6 +33,8 @@ START_HOUR: Final = "starthour"  # the local hour at which something starts
 _CLOCK: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ](\d{2}):(\d{2})")
 OPEN_ON: Final = "openon"  # the days on which a place is open
 OPEN_AT: Final = "openat"  # the half hours of the week at which it is open
+AGES: Final = "ages"  # the ages that something is for, as 7y
+KIND: Final = "kind"  # what a site calls things of this kind: "cottage", if its address is /cottages/birch
 ON_DAYS: Final = "ondays"  # the days of something that is repeated, as 20261224
 _A_NIGHT: Final = 16 * 3600  # seconds
 _SHORT: Final = 100  # a longer string is prose, not a value
@@ -95,6 +98,8 @@ def attributes(item: Item) -> Attributes:
     for kind in item.types:
         found.labels.setdefault("@type", []).append(kind)
     _derive(item.fields, found)
+    if kinds := set(_kinds(item)):
+        found.words.setdefault(KIND, set()).update(kinds)
     return Attributes(
         site=item.site,
         types=lineage(item.types),
@@ -106,6 +111,22 @@ def attributes(item: Item) -> Attributes:
         point=_point(item.fields),
         has=_has(item),
     )
+
+
+def _kinds(item: Item) -> Iterator[str]:
+    """What things of this kind are called: by the sections of the item's address, and by the names of its types."""
+    sections = [part for part in urlsplit(item.page).path.split("/") if part][:-1]
+    for name in (*sections[-_SECTIONS:], *(spaced(kind) for kind in item.types)):
+        words = [word for word in tokens(name.replace("_", " ")) if word.isalpha() and len(word) > 2]
+        if words and len(words) <= _SECTION_WORDS and words[-1] not in _NO_KINDS:
+            yield words[-1]
+        if len(words) == 2 and words[-1] == "event":  # an ExhibitionEvent is an exhibition
+            yield words[0]
+
+
+_SECTIONS: Final = 3
+_SECTION_WORDS: Final = 3
+_NO_KINDS: Final = frozenset({"thing", "page", "index", "item", "html", "work", "business", "organization", "location"})
 
 
 def recalled(item: Item) -> Attributes:
@@ -254,6 +275,8 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         found.words[OPEN_ON] = set(days)
     if slots := open_slots(fields):
         found.words[OPEN_AT] = set(slots)
+    if ages := _ages(fields):
+        found.words[AGES] = {f"{age}y" for age in ages}
     if repeated := on_days(fields):
         found.words[ON_DAYS] = set(repeated)
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
@@ -265,6 +288,23 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         # A party until 1 a.m. is on the day on which it starts.
         over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
         found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
+
+
+def _ages(fields: Mapping[str, JSON]) -> range:
+    """The ages that something says it is for: "5-10", "16+", or a suggested minimum and maximum."""
+    audience = fields.get("audience")
+    said = audience if isinstance(audience, dict) else {}
+    given = fields.get("typicalAgeRange")
+    match = _AGE_RANGE.match(given) if isinstance(given, str) else None
+    first = _float(match[1]) if match else _float(said.get("suggestedMinAge"))
+    last = _float(match[2] or (None if match[3] else match[1])) if match else _float(said.get("suggestedMaxAge"))
+    if first is None and last is None:
+        return range(0)
+    return range(int(min(first or 0, _OLDEST)), int(min(_OLDEST if last is None else last, _OLDEST)) + 1)
+
+
+_OLDEST: Final = 120
+_AGE_RANGE: Final = re.compile(r"\s*(\d{1,3})\s*(?:[-–]\s*(\d{1,3}))?\s*([-–+])?")
 
 
 def _any_date(dated: Mapping[str, Span]) -> Span | None:

@@ -10,11 +10,13 @@ import msgspec
 
 from sabir.search.engine.base import Fields
 
-from .comparisons import from_comparison
+from .comparisons import Bounds, from_comparison
 from .conditions import Condition, Not, Range
+from .measures import field_of, of_unit
 from .phrase import Phrase, after
 from .structured import numeric
-from .vocabulary import COUNTED, MEASURES, NUTRIENTS
+from .units import UNITS
+from .vocabulary import NUTRIENTS
 
 
 def measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -34,13 +36,23 @@ def measure(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
         ):
             return None
         given = msgspec.structs.replace(given, unit="money")
-    field = next((item for item in MEASURES.get(given.unit, ()) if item in known.numbers), None)
+    if given.unit == "g" and _STERLING.search(match.group()) and not of_unit("g", known.numbers):
+        given = _in_pounds_sterling(given)
+    field = field_of(match, given, known)
+    if field is None and given.unit in ("person", "serving"):
+        return None
     if field is None:
         return Phrase(ignored=f"no item states {_OF_UNIT.get(given.unit, 'such a number')}")
     return Phrase((numeric(field, given),))
 
 
+_STERLING: Final = re.compile(r"\s*\bpounds?\b", re.IGNORECASE)
 _OF_UNIT: Final = {"money": "a price", "min": "a time", "star": "a rating", "kcal": "calories", "g": "a weight"}
+
+
+def _in_pounds_sterling(given: Bounds) -> Bounds:
+    low, high = (None if value is None else round(value / UNITS["pound"][1], 2) for value in (given.low, given.high))
+    return msgspec.structs.replace(given, low=low, high=high, unit="money", currencies=("GBP",))
 
 
 def rated(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -62,28 +74,11 @@ def nutrient(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     return _known(numeric(field, given), known, match["nutrient"])
 
 
-def counted(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit:
-        return None
-    return _known(numeric(COUNTED[match["counted"].casefold()], given), known, match["counted"])
-
-
 def paid(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     given = from_comparison(match)
     if given is None or given.unit not in ("", "money") or "basesalary" not in known.numbers:
         return None
     return Phrase((Range("basesalary", given.low, given.high, given.with_low, given.with_high),))
-
-
-def serves(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    given = from_comparison(match)
-    if given is None or given.unit not in ("", "person", "serving"):
-        return None
-    if given.bare:
-        given = msgspec.structs.replace(given, high=None)
-    field = next((item for item in MEASURES["person"] if item in known.numbers), "recipeyield")
-    return _known(numeric(field, given), known, "how many it serves")
 
 
 def _known(condition: Range, known: Fields, what: str) -> Phrase:

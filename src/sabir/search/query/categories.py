@@ -10,14 +10,17 @@ from typing import Final
 import msgspec
 
 from sabir.search.engine.base import Fields
+from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS, ancestors
 
 from .conditions import AnyOf, Condition, Is
-from .glossary import same_words
+from .glossary import glossary, same_words
 from .vocabulary import ALIKE, DIETS
 from .words import STOPWORDS, singular, tokens
 
 _CATEGORIES: Final = ("recipecategory", "category", "genre")
+# Function words of other languages, which no site calls a thing.
+_IDLE: Final = frozenset(word for language in ("de", "es", "fr") for word in glossary(language).words if len(word) <= 4)
 _CUISINES: Final = ("recipecuisine", "servescuisine")
 # Tag fields: a word that is a tag only filters if the best matches have the tag, too.
 _TRAITS: Final = (
@@ -62,8 +65,10 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
 
     ``said`` are words that other rules have already read.
     """
-    read = {word for words in (*said, *DIETS) for word in tokens(words)}
-    words = [word for word in tokens(text) if word not in STOPWORDS and word not in read]
+    plain = " ".join(tokens(text))
+    diets = (diet for diet in DIETS if " ".join(tokens(diet)) in plain)
+    read = {word for words in (*said, *diets) for word in tokens(words)}
+    words = [word for word in tokens(text) if word not in STOPWORDS and word not in read and word not in _IDLE]
     if not words or len(words) > MAX_WORDS or re.search(r"\bor\b", text):
         return []
     found = []
@@ -84,6 +89,8 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         values = _values(word)
         narrow = tuple(item for names in fields for item in _of(names, values, known))
         found.append(CategoryCandidate(word, narrow, sure=True, is_head=word in heads))
+        if word in heads:
+            found.append(CategoryCandidate(word, _of((KIND,), values, known), sure=True))
         found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
         is_foreign = word in heads and len(values) > 1
@@ -91,6 +98,8 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         if sure:  # nothing else says what is wanted: "automatic cars"
             found.append(CategoryCandidate(word, _of(stating(known), values, known), sure=True))
         found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
+        if not sure:  # "blue hatchbacks", if the best match is one
+            found.append(CategoryCandidate(word, _of(stating(known), values, known), least=2))
     return [candidate for candidate in found if candidate.conditions]
 
 

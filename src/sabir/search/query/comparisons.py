@@ -17,7 +17,8 @@ BELOW: Final = {
     "below": False, "beneath": False, "<": False, "up to": True, "at most": True, "no more than": True,
     "not more than": True, "not over": True, "not above": True, "maximum of": True, "maximum": True, "max": True,
     "within": True, "<=": True, "=<": True, "≤": True, "no longer than": True, "inside": True,
-    "not exceeding": True, "limit of": True,
+    "not exceeding": True, "limit of": True, "narrower than": False, "younger than": False, "closer than": False,
+    "nearer than": False, "slower than": False,
 }  # fmt: skip
 ABOVE: Final = {
     "more than": False, "greater than": False, "higher than": False, "larger than": False, "bigger than": False,
@@ -26,12 +27,18 @@ ABOVE: Final = {
     "costlier than": False, "better than": False, "over": False, "above": False,
     "exceeding": False, ">": False, "at least": True, "no less than": True, "not less than": True, "not under": True,
     "not below": True, "minimum of": True, "minimum": True, "min": True, "from": True, "starting at": True,
-    ">=": True, "=>": True, "≥": True, "no fewer than": True,
+    ">=": True, "=>": True, "≥": True, "no fewer than": True, "taller than": False, "wider than": False,
+    "deeper than": False, "older than": False, "thicker than": False, "stronger than": False, "further than": False,
+    "farther than": False,
 }  # fmt: skip
 AFTER_BELOW: Final = (
-    r"or\s+(?:less|under|fewer|lower|below|cheaper|shorter|faster)|and\s+(?:under|below)|max(?:imum)?|tops"
+    r"or\s+(?:less|under|fewer|lower|below|cheaper|shorter|faster|younger|smaller)"
+    r"|and\s+(?:under|below)|max(?:imum)?|tops"
 )
-AFTER_ABOVE: Final = r"or\s+(?:more|over|higher|above|better|longer)|and\s+(?:up|above|over|more)|plus|\+|min(?:imum)?"
+AFTER_ABOVE: Final = (
+    r"or\s+(?:more|over|higher|above|better|longer|bigger|larger|older|taller)"
+    r"|and\s+(?:up|above|over|more)|plus|\+|min(?:imum)?"
+)
 ABOUT: Final = ("about", "around", "approximately", "roughly", "circa", "~")
 
 _words = [*BELOW, *ABOVE, *ABOUT, "exactly", "equal to", "=", "=="]

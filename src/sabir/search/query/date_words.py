@@ -107,6 +107,17 @@ def _of_day(match: re.Match[str], now: datetime) -> str:
     return _from_to(last + timedelta(days=1), last + timedelta(days=7))
 
 
+def _after_next(match: re.Match[str], now: datetime) -> str:
+    """ "The week after next": two weeks from now."""
+    unit, today = (match["unit"] or match["other"]).casefold(), now.date()
+    if unit == "month":
+        number = today.year * 12 + today.month + 1
+        return f"in {MONTHS[number % 12]} {number // 12}"
+    monday = today - timedelta(days=today.weekday()) + timedelta(days=14)
+    first = monday + timedelta(days=5) if unit == "weekend" else monday
+    return _from_to(first, monday + timedelta(days=6))
+
+
 def _coming(match: re.Match[str], now: datetime) -> str:
     return f"in the next {_SPAN[match['unit'].casefold()]} days"
 
@@ -156,6 +167,15 @@ _FORMS: Final[tuple[tuple[str, _Said], ...]] = (
     (rf"\bevery\s+(?P<day>{_DAY}|weekend|weekday)\b", _as(r"on \g<day>s")),
     (rf"\b(?:on\s+)?(?P<day>{_DAY}|weekend|weekday)\s+(?P<part>morning|afternoon|evening|night)s\b",
      _as(r"on \g<day>s in the \g<part>")),
+    (r"\b(?:in\s+)?the\s+(?P<unit>week|weekend|month)\s+after\s+next\b|\b(?P<other>week|weekend|month)\s+after\s+next\b",
+     _after_next),
+    (r"\b(?:in|during|for|early\s+in)\s+the\s+new\s+year\b", lambda m, now: f"in {now.year + 1}"),
+    (r"\b(?:(?:in|from|of)\s+)?(?P<year>(?:19|20)\d\d)\s+(?:or|and)\s+(?:newer|later|after|younger|onwards?|up)\b",
+     _as(r"since \g<year>")),
+    (r"\b(?:(?:in|from|of)\s+)?(?P<year>(?:19|20)\d\d)\s+(?:or|and)\s+(?:older|earlier|before)\b",
+     _as(r"until \g<year>")),
+    (r"\bnewer\s+than\s+(?P<year>(?:19|20)\d\d)\b", _as(r"after \g<year>")),
+    (r"\bolder\s+than\s+(?P<year>(?:19|20)\d\d)\b", _as(r"before \g<year>")),
     # Future times.
     (r"\b(?:in|within|over|during)\s+the\s+(?:next|coming|following)\s+(?:few\s+|couple\s+of\s+)?(?P<unit>days|weeks|months)\b",
      _coming),

@@ -15,9 +15,10 @@ from sabir.search.engine.base import Fields
 
 from .conditions import AnyOf, Condition, Is
 from .field_names import other_words
+from .measures import measuring
 from .phrase import Phrase
 from .vocabulary import ALIKE
-from .words import content_words, singular, tokens
+from .words import singular, tokens
 
 _YES: Final = ("true", "yes")
 _NO: Final = ("false", "no")
@@ -51,14 +52,33 @@ def named(word: str, fields: Iterable[str]) -> list[str]:
     return sorted(field for field in fields if _IDLE.sub("", field).rstrip("s") in forms or field in forms)
 
 
+def refused_flag(scope: str, known: Fields) -> tuple[str, int]:
+    """The field that says by yes or no what a scope names ("toxic to pets", ``toxictopets``), and how many of its
+    words name it; empty and 0 if there is none."""
+    words = tokens(scope)[:_NAMED]
+    for count in range(len(words), 0, -1):
+        key = "".join(words[:count])
+        whole = [field for field in known.words if len(key) >= _SHORTEST and field.rstrip("s") == key.rstrip("s")]
+        if fields := [field for field in whole if field not in known.numbers]:
+            return fields[0], count
+    fields = [field for field in named(words[0], known.words) if _IDLE.search(field)] if words else []
+    return (fields[0], 1) if fields else ("", 0)
+
+
+_NAMED: Final = 4  # words of a field's name
+_SHORTEST: Final = 5  # letters of a field's name that is said without "allowed" and the like
+
+
 _GREATEST: Final = {
+    "strongest": "power", "thickest": "thick", "priciest": "price", "roomiest": "big",
     "biggest": "big", "largest": "big", "longest": "long", "tallest": "tall", "highest": "high", "heaviest": "heavy",
     "deepest": "deep", "widest": "wide", "oldest": "old", "fastest": "fast", "hardest": "hard", "loudest": "loud",
     "farthest": "far", "furthest": "far",
 }  # fmt: skip
 _LEAST: Final = {
     "smallest": "big", "shortest": "long", "lowest": "high", "lightest": "heavy", "narrowest": "wide",
-    "easiest": "hard", "quietest": "loud", "nearest": "far",
+    "easiest": "hard", "quietest": "loud", "nearest": "far", "closest": "far", "youngest": "old", "slowest": "fast",
+    "tiniest": "big",
 }  # fmt: skip
 # "The biggest cottage", "the car with the most seats", "the fewest miles".
 ORDER_PATTERN: Final = (
@@ -76,18 +96,3 @@ def ordered(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
         asked, ascending = word, match["many"].casefold() in ("fewest", "least", "lowest")
     fields = measuring(asked, known.numbers)
     return Phrase(order=(fields[0], ascending)) if fields else None
-
-
-def measuring(word: str, numbers: Iterable[str]) -> list[str]:
-    """The numeric fields, in lower case, that measure what a word says."""
-    own = next(iter(content_words(word)), "")
-    forms = {own, *other_words().get(own, ())} - {""}
-    found = [
-        (len(field), field)
-        for field in numbers
-        if any(_MEASURE.sub("", field).rstrip("s").startswith(form) for form in forms) and ":" not in field
-    ]
-    return [field for _, field in sorted(found)]
-
-
-_MEASURE: Final = re.compile(r"^numberof|^vehicle|^total|^maximum|capacity$|count$")

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from .dates import MONTHS
+from .translated import knows
 from .vocabulary import ALIKE
 from .words import STOPWORDS, fold, fold_length_kept
 
@@ -58,41 +59,28 @@ def same_words() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-@cache
-def _english() -> Mapping[str, str]:
-    """For each word of another language, its English translations, each of which comes first in its line."""
-    found: dict[str, str] = {}
-    for line in _lines("same.txt"):
-        group = line.split()
-        for word in group[1:]:
-            found[word] = f"{found[word]} {group[0]}" if word in found and group[0] not in found[word] else group[0]
-    return found
+# Words by which a text is known to be in a language, most frequent first.
+FUNCTION_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "de": ("und", "der", "die", "das", "mit", "für", "ist", "ein", "im", "von"),
+    "es": ("los", "las", "una", "para", "con", "y", "por", "sin", "más", "tu"),
+    "fr": ("les", "une", "est", "avec", "pour", "et", "au", "dans", "sur", "vous"),
+}
 
 
-def in_english(question: str, language: str) -> str:
-    """The question word by word in English; words without a translation stay, except Japanese ones.
-
-    The second reading of a question for which the site has nothing in the question's own language.
-    """
-    text = glossed(question, language)
-    if language == "ja":
-        known = (word for word in _english() if _JAPANESE.match(word))
-        nouns = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))))
-        text = nouns.sub(lambda match: f" {_english()[match.group()]} ", text)
-        return " ".join(re.sub(rf"{_JAPANESE.pattern}+", " ", text).split())
+def without_idle(text: str, language: str) -> str:
+    """The text without the function words of its language, except those that are English words, too."""
+    if language in ("en", "ja"):
+        return text
     idle = glossary(language).words
-    words = []
-    for said in text.split():
-        key = fold(said.strip(_MARKS))
-        key = re.sub(r"^(?:l|d|qu|n|s)['’]", "", key)
-        if key not in idle or key in STOPWORDS:
-            words.append(said.replace(said.strip(_MARKS), _translated(key) or said.strip(_MARKS)) if key else said)
-    return " ".join(words)
+    kept = (
+        word
+        for word in text.split()
+        if (key := _ELISION.sub("", fold(word.strip(_MARKS)))) not in idle or key in STOPWORDS
+    )
+    return " ".join(kept)
 
 
-def _translated(word: str) -> str:
-    forms = (word, *(word[: -len(end)] for end in ("en", "er", "es", "e", "n", "s", "em") if word.endswith(end)))
-    return next((_english()[form] for form in forms if len(form) > 2 and form in _english()), "")
+_ELISION: Final = re.compile(r"^(?:l|d|qu|n|s)['’]")
 
 
 @cache
@@ -116,7 +104,11 @@ def language_of(question: str) -> str:
     english = sum(word in STOPWORDS for word in said)
     for language in LANGUAGES[:-1]:
         known = glossary(language)
-        count = sum((word in known.words or word in known.terms) and word not in _ENGLISH for word in said)
+        count = sum(
+            word not in _ENGLISH
+            and (word in known.words or known.terms.get(word, word) != word or knows(word, language))
+            for word in said
+        )
         if count > highest and count > english:
             highest, best = count, language
     return best
@@ -147,9 +139,10 @@ def glossed(question: str, language: str) -> str:
         meant = known.terms.get(key, said)
         return f" {meant.replace(_NUMBER, number.group()) if number else meant} "
 
-    text = question.replace("¿", " ").replace("¡", " ").replace("？", "?")
+    text = question.replace("¿", " ").replace("¡", " ").replace("？", "?").replace("ß", "ss")
     if language == "ja":
         text = _MONTH_DAY.sub(lambda match: f" {match[2]} {MONTHS[int(match[1]) % 12 - 1]} ", text)
+    text = _WHETHER.sub("do you have ", text, count=1)
     plain = fold_length_kept(text)
     pieces: list[str] = []
     at = 0
@@ -158,12 +151,24 @@ def glossed(question: str, language: str) -> str:
         at = match.end()
     pieces.append(text[at:])
     english_words = " ".join("".join(pieces).split())
+    if language == "de":
+        return _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
     return _AFTER.sub(r"\2 \1", english_words) if language == "ja" else english_words
 
 
+# "¿Tienen …?" asks whether there is something here, not what something contains.
+_WHETHER: Final = re.compile(
+    r"^\W*(?:tienen\s+(?:ustedes\s+)?|ten[ée]is\s+|venden\s+|avez-vous\s+|vendez-vous\s+|habt\s+ihr\s+|haben\s+sie\s+|verkauft\s+ihr\s+)",
+    re.IGNORECASE,
+)
 _MONTH_DAY: Final = re.compile(r"(\d{1,2})月(\d{1,2})日")  # 12月5日 is the fifth of December
 
 
+# German says "where can I with my dog stay?".
+_VERB_LAST: Final = re.compile(
+    r"\b(?P<can>(?:where\s+)?can\s+i)\s+(?P<what>[^?]{1,80}?)\s+(?P<verb>stay|übernachten|eat|essen|buy|kaufen|rent|mieten|borrow|park|parken|bring|swim|schwimmen)(?=\W*$)",
+    re.IGNORECASE,
+)
 # Japanese says "eggs without"; English the other way round.
 # Only from the start of a run, so that a long run without spaces is read once and not from each of its characters.
 _AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with|except)\b")

@@ -8,13 +8,17 @@ out, which is up to the caller.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from sabir.search.items.attributes import OPEN_ON
+from sabir.search.items.attributes import OPEN_ON, recalled
+from sabir.search.items.item import Item
 
 from .aspects import COLOURS
-from .conditions import AnyOf, Condition, During, Is, Not, Range
+from .conditions import AnyOf, Condition, During, Has, Is, Not, Range
 from .dates import WEEKDAYS
+from .vocabulary import FOODS
+from .words import tokens
 
 _NT: Final = r"(?:n['’]?t|\s+not|\s+never)"
 _PRONOUN: Final = r"(?:that\s+|which\s+|who\s+|where\s+(?:they|it|there)\s+)?"
@@ -64,6 +68,43 @@ def scope_of(text: str) -> str:
     """The part of a text that a preceding negator applies to."""
     end = _END.search(text, 1)
     return text[: end.start()] if end else text
+
+
+def refused(conditions: Iterable[Condition]) -> frozenset[str]:
+    """The stems of the things that a question leaves out: "swimming" is "swim". Foods have lists of their kinds."""
+    found = set()
+    for condition in conditions:
+        match condition:
+            case Not(AnyOf((Has((thing, *_)), *_))) | Not(Has((thing, *_))) if thing not in FOODS:
+                found.add(_stem(thing))
+            case _:
+                pass
+    return frozenset(stem for stem in found if len(stem) >= _STEM and " " not in stem)
+
+
+def _stem(word: str) -> str:
+    plain = _DOUBLED.sub(r"\1", word)
+    for end in ("ing", "al", "ed", "s") if plain == word else ():
+        if word.endswith(end) and len(word) - len(end) >= _STEM:
+            return word[: len(word) - len(end)]
+    return plain
+
+
+_DOUBLED: Final = re.compile(r"([mntpg])\1ing$")  # "swimming"
+_STEM: Final = 4  # letters
+
+
+def is_refused(item: Item, stems: frozenset[str]) -> bool:
+    """Whether the name or the tags of an item have a form of something that is left out: "lake", "Lakeside Pitch"."""
+    if not stems:
+        return False
+    of = recalled(item)
+    tags = (label for field in _TAGS for label in of.labels.get(field, ()))
+    said = of.has.intersection(word for text in (item.name, *tags) for word in tokens(text))
+    return any(word.startswith(stem) for word in said for stem in stems)
+
+
+_TAGS: Final = ("keywords", "category", "genre", "employmentType", "recipeCategory")
 
 
 def opposite(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:

@@ -38,6 +38,8 @@ _PLAINLY: Final = tuple(
             "decaf",
         ),
         (_AT_HAND, "in stock"),
+        (r"\b(\w+)[\s-]seaters?\b", r"with \1 seats"),
+        (r"\b(\w+)[\s-]berths?\b", r"sleeps \1"),
         (r"\bopen\s+right\s+now\b", "open now"),
         (_IT_IS_NOW, r"\g<between>"),
         (r"\b(?:that\s+)?(?:i|you|we)\s+can\s+(?:do|take|attend|follow|study|join)\s+(?:from|at)\s+home\b", "online"),

@@ -25,8 +25,9 @@ from .aspects import COLOURS
 from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
-from .flags import FLAG_PATTERN, ORDER_PATTERN, flagged, ordered
+from .flags import FLAG_PATTERN, ORDER_PATTERN, flagged, ordered, refused_flag
 from .glossary import same_words
+from .measures import AGE_PATTERN, ROOM_PATTERN, aged, counted, roomy
 from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
 from .phrase import Phrase, Rule, after
 from .plainly import said_plainly
@@ -41,7 +42,7 @@ from .structured import (
     diet,
     kinds,
 )
-from .vocabulary import COUNTED, DIETS, FOODS, LANGUAGES, NUTRIENTS
+from .vocabulary import DIETS, FOODS, LANGUAGES, NUTRIENTS
 from .when import (
     OPEN_AT_PATTERN,
     at_hours,
@@ -116,6 +117,8 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     is_dated = any(isinstance(item, During) for item in inner(parsed.conditions))
     if (is_dated or _ON_FOR.search(rest)) and _stages(known):
         parsed, rest = _happening(parsed, rest)
+    if is_dated and _stages(known) and _names_nothing(parsed, rest):
+        parsed = parsed.narrowed(OfType(("Event",)), "")
     if parsed.order and _GENERIC.issuperset(content_words(rest)):
         rest = ""  # "the most expensive thing": no word says what is wanted
     conditions = tuple(repeated(condition, known) for condition in parsed.conditions)
@@ -131,6 +134,12 @@ def _happening(parsed: Parsed, rest: str) -> tuple[Parsed, str]:
         return parsed, rest
     words = match.group().strip()
     return parsed.narrowed(OfType(("Event",)), words), f"{rest[: match.start()]} {rest[match.end() :]}"
+
+
+def _names_nothing(parsed: Parsed, rest: str) -> bool:
+    """Whether a question has nothing but a date ("6 December?"): things that happen are meant, not cars of a year."""
+    is_typed = any(isinstance(item, OfType | Is | Has | Range) for item in inner(parsed.conditions))
+    return not is_typed and not parsed.order and _GENERIC.issuperset(content_words(rest))
 
 
 def _stages(known: Fields) -> bool:
@@ -234,6 +243,10 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     for end in _ends_of(scope):
         if (turned := _opposite_of(scope[:end], known, now)) is not None:
             return msgspec.structs.replace(turned, cut=at + end)
+    field, count = refused_flag(scope, known)
+    if field:  # "without pets", "that aren't toxic to pets"
+        end = [word.end() for word in re.finditer(r"[\w'’-]+", scope)][count - 1]
+        return Phrase((Not(Is(field, ("true", "yes"))),), cut=at + end)
     if there := _THERE.match(match["things"]):
         return _elsewhere(match["things"], there.end(), at, known)
     said = match.group()[:at]
@@ -288,9 +301,10 @@ def _opposite_of(scope: str, known: Fields, now: datetime) -> Phrase | None:
     read = from_text(scope, known, now)
     if [word for word in content_words(read.text) if word not in _SAID_TOO]:
         return None
-    if not read.conditions or any(isinstance(item, OfType | Has) for item in inner(read.conditions)):
+    said = tuple(condition for condition, words in zip(read.conditions, read.said, strict=True) if words)
+    if not said or any(isinstance(item, OfType | Has) for item in inner(said)):
         return None
-    return Phrase(opposite(read.conditions))
+    return Phrase(opposite(said))
 
 
 _MAX_SCOPE: Final = 6  # words
@@ -340,10 +354,12 @@ def _having(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     tail = re.match(r"\s+in\s+(?:it|them)\b", match["things"][used:])
     cut = match.start("things") - match.start() + used + (tail.end() if tail else 0)
     parts = [field for field in PART_FIELDS if field in known.words]
+    is_either = re.search(r"\bor\b", match["things"][:used], re.IGNORECASE) is not None
     if parts and match.group().casefold().startswith("made"):  # "made of brass": a brass band is not
         made = tuple(AnyOf(tuple(Is(field, kinds(thing)) for field in parts)) for thing in things)
-        return Phrase(made, keep=" ".join(things), cut=cut)
-    return Phrase(tuple(Has(kinds(thing)) for thing in things), keep=" ".join(["with", *things]), cut=cut)
+        return Phrase((AnyOf(made),) if is_either else made, keep=" ".join(things), cut=cut)
+    held: tuple[Condition, ...] = tuple(Has(kinds(thing)) for thing in things)
+    return Phrase((AnyOf(held),) if is_either else held, keep=" ".join(["with", *things]), cut=cut)
 
 
 def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -437,6 +453,8 @@ _ORDERS: Final = (
         "stars",
         False,
     ),
+    (r"(?:best|highest|top)[\s-]paid|highest\s+(?:salary|pay|wage)", "basesalary", False),
+    (r"(?:worst|lowest)[\s-]paid|lowest\s+(?:salary|pay|wage)", "basesalary", True),
     (r"quickest|fastest|shortest", "totaltime", True),
 )
 
@@ -531,9 +549,9 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      rf"(?P<more>(?:\s*(?:,|,?\s+(?:and|or|&))\s+(?:(?:on|in)\s+)?(?:{_DATE})){{1,3}})?", on_date),
     (rf"(?:\bwith\s+)?\b(?:rated|ratings?(?:\s+of)?|scor(?:ed|ing))\s+(?:{PATTERN})", amounts.rated),
     (rf"{_LEAD}(?:{PATTERN})\s*(?:of\s+)?(?P<nutrient>{_alternatives(list(NUTRIENTS))})\b", amounts.nutrient),
-    (rf"{_LEAD}(?:{PATTERN})\s+(?P<counted>{_alternatives(list(COUNTED))})\b", amounts.counted),
-    (rf"\b(?:(?:that\s+)?(?:serves?|feeds?|serving|feeding)|(?:enough\s+)?for(?=\s+\S+\s+(?:people|persons|guests)))\s+(?:{PATTERN})",
-     amounts.serves),
+    (AGE_PATTERN, aged),
+    (rf"{_LEAD}(?:{PATTERN})[\s-]+(?P<counted>[^\W\d_]{{3,}})\b", counted),
+    (rf"{ROOM_PATTERN}(?:{PATTERN})(?:\s+(?:people|persons|guests|adults))?", roomy),
     (rf"\b(?:(?:that|which)\s+)?(?:pay(?:s|ing)?|earn(?:s|ing)?|(?:with\s+)?(?:an?\s+)?salar(?:y|ies)(?:\s+of)?)\s+(?:{PATTERN})",
      amounts.paid),
     (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", amounts.measure),
@@ -559,6 +577,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (r"\b(?:on\s+sale|discounted|reduced(?:\s+in\s+price)?|on\s+special\s+offer)\b(?:\s+(?:right\s+now|now|at\s+the\s+moment|currently))?",
      _on_sale),
     (r"\b(?:that\s+(?:is|are)\s+)?(?P<out>(?!))?in[\s-]stock\b", _stock),
+    (r"\b(?P<out>(?!))?(?:(?:that\s+(?:is|are)|which\s+are)\s+)?(?:still\s+)?(?:available|bookable|free\s+places|with\s+(?:free\s+)?places\s+left)(?=\s*(?:$|[?.!,]))"
+     r"|^(?:only\s+)?(?:still\s+)?available\s+(?=\w)", _stock),
     *((rf"\b(?:the\s+)?(?:{words})\b", _ordered(field, ascending)) for words, field, ascending in _ORDERS),
     (ORDER_PATTERN, ordered),
     (r"\b(?:(?P<cheap>cheap|inexpensive|affordable|low[\s-]priced)|expensive|fancy|upscale|high[\s-]end)\b", _priced),
@@ -567,5 +587,5 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
 
 
 # Rules for words that are filters in a question, but only mentioned in prose.
-_LOOSE: Final = frozenset({_having, _with, _typed, amounts.counted, _priced, amounts.serves, every_day, starting})
+_LOOSE: Final = frozenset({_having, _with, _typed, counted, _priced, roomy, aged, every_day, starting})
 _RULES: Final = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _TABLE)

@@ -45,13 +45,19 @@ UNITS: Final[dict[str, tuple[str, float]]] = {
     "kw": ("W", 1000), "mah": ("mAh", 1), "v": ("V", 1), "volt": ("V", 1), "volts": ("V", 1), "%": ("%", 1),
     "percent": ("%", 1), "star": ("star", 1), "stars": ("star", 1), "serving": ("serving", 1),
     "servings": ("serving", 1), "people": ("person", 1), "persons": ("person", 1), "person": ("person", 1),
-    "guests": ("person", 1), "year": ("year", 1), "years": ("year", 1),
+    "guests": ("person", 1), "adults": ("person", 1), "year": ("year", 1), "years": ("year", 1),
+    "m²": ("m2", 1), "m2": ("m2", 1), "sqm": ("m2", 1),
+    "square metre": ("m2", 1), "square metres": ("m2", 1), "square meter": ("m2", 1), "square meters": ("m2", 1),
+    "sq m": ("m2", 1), "sq ft": ("m2", 0.092903), "square feet": ("m2", 0.092903), "hp": ("W", 745.7),
+    "bhp": ("W", 745.7), "ps": ("W", 735.5), "kwh": ("kWh", 1), "km/h": ("km/h", 1), "kmh": ("km/h", 1),
+    "mph": ("km/h", 1.609344),
 }  # fmt: skip
 # UN/CEFACT codes that schema.org's unitCode carries.
 UNIT_CODES: Final = {"GRM": "g", "KGM": "kg", "MGM": "mg", "LBR": "lb", "ONZ": "oz", "MTR": "m", "CMT": "cm",
                      "MMT": "mm", "KMT": "km", "SMI": "mile", "INH": "in", "FOT": "ft", "LTR": "l", "MLT": "ml",
                      "MIN": "min", "HUR": "h", "DAY": "day", "SEC": "s", "E14": "kcal", "KWT": "kw", "WTT": "w",
-                     "E34": "gb", "4L": "mb", "ANN": "year"}  # fmt: skip
+                     "E34": "gb", "4L": "mb", "ANN": "year", "MTK": "m²", "FTK": "sq ft",
+                     "KMH": "km/h", "KWH": "kwh"}  # fmt: skip
 
 NUMBER_WORDS: Final = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,

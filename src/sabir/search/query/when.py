@@ -29,6 +29,8 @@ def repeated(condition: Condition, known: Fields) -> Condition:
             return AnyOf((condition, Is(ON_DAYS, named))) if named else condition
         case Not(inner):
             return Not(repeated(inner, known))
+        case AnyOf(conditions) if ON_DAYS in known.words and all(isinstance(item, During) for item in conditions):
+            return AnyOf(tuple(repeated(item, known) for item in conditions))
         case _:
             return condition
 

@@ -1,0 +1,63 @@
+"""A question in the words that a site has for things, if it is in another language than the site."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sabir.search import Condition, Engine, SearchQuery
+from sabir.search.items.types import TYPE_WORDS
+from sabir.search.query.conditions import AnyOf, Has, Is
+from sabir.search.query.glossary import FUNCTION_WORDS, glossary, glossed, language_of, same_words, without_idle
+from sabir.search.query.translated import in_words_of
+
+_SPOKEN: Final = 0.1  # share of the items in a language from which a site is in it, too
+_NAMING: Final = 5  # letters of a word that may be within a field's name
+
+
+class SiteWords:
+    """The words of the items that meet some conditions."""
+
+    def __init__(self, engine: Engine, where: tuple[Condition, ...]) -> None:
+        self._engine, self._where = engine, where
+
+    async def asked(self, question: str, language: str) -> str:
+        """The question in the words of the site; unchanged, if it has them already."""
+        if language == "en" and not await self._is_foreign():
+            return question
+        if language == "en" or await self._is_spoken(language, question):
+            kept = {*glossary(language).terms, *same_words()} if language != "en" else await self._types()
+            return await in_words_of(question, language, self._has_any, is_foreign=False, kept=kept)
+        plain = without_idle(glossed(question, language), language)
+        worded = await in_words_of(plain, language, self._has_any, is_foreign=True)
+        return " ".join((await self.named(worded)).split())
+
+    async def named(self, english: str) -> str:
+        """English words that rules do not read, in those of the site: "for beginners" as "for principiantes"."""
+        if not await self._is_foreign():
+            return english
+        return await in_words_of(english, "en", self._has_any, is_foreign=False, kept=await self._types())
+
+    async def _is_foreign(self) -> bool:
+        """Whether some of the site is in another language than English."""
+        return any([await self._is_spoken(language) for language in FUNCTION_WORDS])
+
+    async def _is_spoken(self, language: str, question: str = "") -> bool:
+        """Whether items here are written in a language: they say so, or have its function words."""
+        if language == "ja":
+            hits = (await self._engine.search(SearchQuery(question, self._where, 0, 1))).hits
+            return bool(hits) and language_of(hits[0].item.name) == "ja"
+        total = await self._engine.count(self._where)
+        written = AnyOf((Has(FUNCTION_WORDS[language]), Is("inlanguage", (language,))))
+        return await self._engine.count((*self._where, written)) >= max(1.0, _SPOKEN * total)
+
+    async def _types(self) -> frozenset[str]:
+        """Words for types of things that are here, which rules read."""
+        types = (await self._engine.fields()).types
+        return frozenset(word for word, kind in TYPE_WORDS.items() if kind in types)
+
+    async def _has_any(self, words: tuple[str, ...]) -> bool:
+        """Whether an item has one of these words, or a field is named by the first: "bedroom"."""
+        if await self._engine.count((*self._where, Has(words))):
+            return True
+        fields = await self._engine.fields()
+        return len(words[0]) >= _NAMING and any(words[0] in field for field in (*fields.numbers, *fields.words))
