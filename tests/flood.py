@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple, Protocol, TypedDict
 from uuid import uuid4
 
@@ -28,6 +28,7 @@ from edge_rules import ELSEWHERE_DOORS
 from sabir.errors import SabirError
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.wire.amqp import AmqpMessage
+from tcp_proxy import tcp_proxy
 
 FLOODERS = 16
 
@@ -163,14 +164,15 @@ class GrpcConnection:
 
     def __init__(self, where: Where, address: str) -> None:
         self._port, self._address = where["grpc"], address
-        self._way: asyncio.Server | None = None
-        self._passing: set[asyncio.Task[None]] = set()
+        self._way: AsyncExitStack | None = None
 
     async def ask(self, sent: bytes) -> bytes:
         if self._way is None:
-            self._way = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
-            host, port = self._way.sockets[0].getsockname()
-            self._channel = grpc.aio.insecure_channel(f"{host}:{port}")
+            self._way = AsyncExitStack()
+            way = tcp_proxy(("127.0.0.1", self._port), local_host=self._address, read_size=1 << 18)
+            proxy = await self._way.enter_async_context(way)
+            self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}")
+            self._way.push_async_callback(self._channel.close)
             self._call = self._channel.unary_unary(self.method)  # bytes as they are
         try:
             await self._call(sent, metadata=(("a2a-version", self.version),))
@@ -178,35 +180,14 @@ class GrpcConnection:
             return b"429" if exc.code() == grpc.StatusCode.RESOURCE_EXHAUSTED else b"400"
         return b"200"
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        local = (self._address, 0)
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port, local_addr=local)
-        for task in (_copy(reader, far_writer), _copy(far_reader, writer)):
-            self._passing.add(asyncio.create_task(task))
-
     async def close(self) -> None:
         if self._way is not None:
-            await self._channel.close()
-            self._way.close()
-            for task in self._passing:
-                task.cancel()
-            await asyncio.gather(*self._passing, return_exceptions=True)
-            self._way = None
-            self._passing.clear()
+            way, self._way = self._way, None
+            await way.aclose()
 
 
 class OldGrpcConnection(GrpcConnection):
     method, version = "/a2a.v1.A2AService/SendMessage", "0.3"
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        with suppress(OSError):
-            while data := await reader.read(1 << 18):
-                writer.write(data)
-                await writer.drain()
-    finally:
-        writer.transport.abort()
 
 
 def _nlip_status(answer: dict[str, Any]) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,9 +15,12 @@ from sabir.bus import Bus, Called, open_bus
 from sabir.bus.nats import NatsBus
 from sabir.bus.nats_client import QuickClient
 from sabir.errors import PeerUnavailable
+from tcp_proxy import tcp_proxy
 
 from .conftest import QUICK, Nodes
 from .on_nats import NATS, need_nats, remove_streams
+
+PLACE = (urlsplit(NATS).hostname or "127.0.0.1", urlsplit(NATS).port or 4222)
 
 
 @pytest.fixture
@@ -77,37 +79,20 @@ async def test_without_the_short_way_calls_are_answered_all_the_same(
 async def test_pieces_keep_their_order_however_the_network_cuts_them() -> None:
     need_nats()
     prefix = f"cut{random.randrange(1 << 40):x}"
-    place = urlsplit(NATS)
     cut = random.Random(7)
-
-    async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(cut.choice((1, 7, 100, 4096, 65536))):
-            writer.write(data)
-            await writer.drain()
-            if cut.random() < 0.3:
-                await asyncio.sleep(0)
-        writer.close()
-
-    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection(place.hostname, place.port or 4222)
-        await asyncio.gather(passing(reader, there[1]), passing(there[0], writer), return_exceptions=True)
-
-    proxy = await asyncio.start_server(between, "127.0.0.1", 0)
-    port = proxy.sockets[0].getsockname()[1]
-    buses = [open_bus(f"nats://127.0.0.1:{port}?prefix={prefix}", limits=QUICK) for _ in range(2)]
-    try:
-        for bus in buses:
-            await bus.open()
-        await buses[1].serve("hotel", _many)
-        answers = await asyncio.gather(*(_asked(buses[0], "hotel", b"120") for _ in range(5)))
-        for pieces in answers:
-            assert [int(piece.split()[0]) for piece in pieces] == list(range(120))
-    finally:
-        for bus in buses:
-            await bus.close()
-        proxy.close()
-        await proxy.wait_closed()
-        await remove_streams(NATS, prefix)
+    async with tcp_proxy(PLACE, read_size=lambda: cut.choice((1, 7, 100, 4096, 65536))) as proxy:
+        buses = [open_bus(f"nats://127.0.0.1:{proxy.port}?prefix={prefix}", limits=QUICK) for _ in range(2)]
+        try:
+            for bus in buses:
+                await bus.open()
+            await buses[1].serve("hotel", _many)
+            answers = await asyncio.gather(*(_asked(buses[0], "hotel", b"120") for _ in range(5)))
+            for pieces in answers:
+                assert [int(piece.split()[0]) for piece in pieces] == list(range(120))
+        finally:
+            for bus in buses:
+                await bus.close()
+            await remove_streams(NATS, prefix)
 
 
 @pytest.mark.parametrize("whose", ["the caller", "the server"])
@@ -115,50 +100,32 @@ async def test_a_connection_that_breaks_once_hangs_no_call_that_streams(whose: s
     """Either nothing was missed and all pieces come, or the call ends: neither side waits for the other."""
     need_nats()
     prefix = f"broken{random.randrange(1 << 40):x}"
-    place = urlsplit(NATS)
-    ways: list[asyncio.StreamWriter] = []
-
-    async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(place.hostname, place.port or 4222)
-        ways.extend((writer, back))
-        await asyncio.gather(passing(reader, back), passing(there, writer))
-
-    proxy = await asyncio.start_server(between, "127.0.0.1", 0)
-    broken = f"nats://127.0.0.1:{proxy.sockets[0].getsockname()[1]}?prefix={prefix}"
-    whole = f"{NATS}?prefix={prefix}"
     # A sign of life every minute only: what is noticed here is noticed because the connection is back.
     limits = msgspec.structs.replace(QUICK, alive_seconds=60.0)
-    here = open_bus(broken if whose == "the caller" else whole, limits=limits)
-    there = open_bus(whole if whose == "the caller" else broken, limits=limits)
-    try:
-        for bus in (here, there):
-            await bus.open()
-        await there.serve("hotel", _many)
-        pieces = 0
-        async with asyncio.timeout(30):
-            try:
-                async with here.call("hotel", b"5000") as call:
-                    async for _ in call:
-                        pieces += 1
-                        if pieces == 700:
-                            for way in ways:
-                                way.transport.abort()
-            except PeerUnavailable as lost:
-                assert "a piece was lost on the way" in str(lost)
-            else:
-                assert pieces == 5000
-    finally:
-        for bus in (here, there):
-            await bus.close()
-        proxy.close()
-        await remove_streams(NATS, prefix)
+    async with tcp_proxy(PLACE) as proxy:
+        broken, whole = f"nats://127.0.0.1:{proxy.port}?prefix={prefix}", f"{NATS}?prefix={prefix}"
+        here = open_bus(broken if whose == "the caller" else whole, limits=limits)
+        there = open_bus(whole if whose == "the caller" else broken, limits=limits)
+        try:
+            for bus in (here, there):
+                await bus.open()
+            await there.serve("hotel", _many)
+            pieces = 0
+            async with asyncio.timeout(30):
+                try:
+                    async with here.call("hotel", b"5000") as call:
+                        async for _ in call:
+                            pieces += 1
+                            if pieces == 700:
+                                proxy.cut()
+                except PeerUnavailable as lost:
+                    assert "a piece was lost on the way" in str(lost)
+                else:
+                    assert pieces == 5000
+        finally:
+            for bus in (here, there):
+                await bus.close()
+            await remove_streams(NATS, prefix)
 
 
 async def test_a_packet_that_nobody_can_read_ends_nothing(nodes: Nodes) -> None:

@@ -6,7 +6,6 @@ What a kill does is shown by ``scripts/cluster_durability.py``; this is the two 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
@@ -24,6 +23,7 @@ from bus.nats_server import NatsServer
 from sabir.cluster.directory import Directory
 from sabir.stores.open import open_store
 from suites.durability.scripts import load_script
+from tcp_proxy import tcp_proxy
 
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
 
@@ -77,40 +77,17 @@ def node(name: str, folder: Path, shared: dict[str, Any], *agents: str) -> Any:
 
 
 class RoundRobin:
-    """A plain TCP balancer: each connection goes to the next node."""
+    """Names the node that the next connection goes to."""
 
     def __init__(self, *nodes: Any) -> None:
         self._nodes = nodes
         self.served: list[str] = []
-        self._server: asyncio.Server | None = None
+        self.url = ""
 
-    @property
-    def url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-
-    async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        node = self._nodes[len(self.served) % len(self._nodes)]
-        self.served.append(node.name)
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", node.port)
-        await asyncio.gather(_pipe(reader, there_writer), _pipe(there_reader, writer))
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+    def next_node(self, number: int) -> tuple[str, int]:
+        chosen = self._nodes[(number - 1) % len(self._nodes)]
+        self.served.append(chosen.name)
+        return "127.0.0.1", chosen.port
 
 
 class Pair:
@@ -173,11 +150,11 @@ async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[P
     async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
         try:
             await asyncio.gather(a.start(), b.start())
-            await front.start()
-            yield Pair(a, b, front, nats, http)
+            async with tcp_proxy(front.next_node) as proxy:
+                front.url = proxy.url
+                yield Pair(a, b, front, nats, http)
         finally:
             await asyncio.gather(*(item.kill(signal.SIGTERM) for item in (a, b)))
-    await front.stop()
 
 
 async def test_two_processes_are_one_gateway(pair: Pair) -> None:

@@ -26,68 +26,40 @@ from sabir.http.client import http_client, system_trust
 from sabir.protocols.connect import connect, speakers
 from sabir.protocols.options import PeerOptions
 from sabir.protocols.peer import Clock
+from tcp_proxy import tcp_proxy
+from tcp_server import TcpServer
 
 USUAL_SECONDS = 5.0  # after which uvicorn, Node and Apache close an idle connection
 Ask = Callable[[], Awaitable[object]]
 
 
 class Relay:
-    """Passes bytes on to a server, and closes its clients' connections when it is told to."""
+    """Passes bytes on to a server that is named later, and closes its clients' connections when it is told to."""
 
     def __init__(self) -> None:
-        self.port = 0
         self.target = 0
-        self.accepted = 0
-        self.running: set[asyncio.Task[None]] = set()
-        self._clients: set[asyncio.StreamWriter] = set()
+        self.proxy: TcpServer
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.proxy.url
+
+    @property
+    def accepted(self) -> int:
+        return self.proxy.accepted
 
     async def cut(self) -> int:
         """Close all connections; returns how many there were."""
-        cut = [writer for writer in self._clients if not writer.is_closing()]
-        for writer in cut:
-            writer.close()
-            await writer.wait_closed()
-            self._clients.discard(writer)
-        return len(cut)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        self._clients.add(writer)
-        there, to = await asyncio.open_connection("127.0.0.1", self.target)
-        passing = {asyncio.create_task(_pass_on(reader, to)), asyncio.create_task(_pass_on(there, writer))}
-        self.running |= passing
-        await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-        to.close()
-        writer.close()
-        self._clients.discard(writer)
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+        cut = self.proxy.cut()
+        await self.proxy.drained()
+        return cut
 
 
 @asynccontextmanager
 async def relaying() -> AsyncIterator[Relay]:
     relay = Relay()
-    server = await asyncio.start_server(relay.serve, "127.0.0.1", 0)
-    relay.port = server.sockets[0].getsockname()[1]
-    try:
+    async with tcp_proxy(lambda number: ("127.0.0.1", relay.target)) as relay.proxy:
         yield relay
-    finally:
-        server.close()
-        await relay.cut()
-        await asyncio.gather(*relay.running)
 
 
 @asynccontextmanager

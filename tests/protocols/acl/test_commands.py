@@ -9,9 +9,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from conftest import Served, serving
 from openai_server import scripted
 from sabir.gateway.gateway import Gateway
+from tcp_proxy import tcp_proxy
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "eddy_and_jules"
 sys.path.append(str(EXAMPLE))
@@ -114,44 +114,29 @@ async def test_following_waits_for_a_gateway_that_is_restarted(served: Served, n
     It breaks twice: a request that is lost on a reused connection is first sent again without a word.
     """
     broken = 0
-    connections: list[asyncio.Task[None]] = []
 
-    async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append(cast("asyncio.Task[None]", asyncio.current_task()))
-        host, port = served.url.removeprefix("http://").split(":")
-        up_reader, up_writer = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer))
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def break_streams(data: bytes, connection: int) -> bytes | None:
         nonlocal broken
-        while data := await reader.read(65536):
-            if b"text/event-stream" in data and broken < 2:
-                broken += 1
-                break
-            writer.write(data)
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+        if b"text/event-stream" in data and broken < 2:
+            broken += 1
+            return None
+        return data
 
-    server = await asyncio.start_server(cut, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    following = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sabir", "inbox", f"http://127.0.0.1:{port}/acl", name, "--follow",
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        assert following.stdout is not None and following.stderr is not None
-        async with asyncio.timeout(60):
-            assert b"the stream was lost" in await following.stderr.readline()
-            assert b"retrying" in await following.stderr.readline()
-            await sabir("send", f"{served.url}/acl", stdin=MESSAGE.replace("NAME", name))
-            assert b"TASK_ACCEPT" in await following.stdout.readline()
-    finally:
-        following.kill()
-        await following.wait()
-        server.close()
-        async with asyncio.timeout(10):  # both sides of each connection close once the program is gone
-            await asyncio.gather(*connections, return_exceptions=True)
+    async with tcp_proxy((served.host, served.port), to_server=break_streams, to_client=break_streams) as proxy:
+        following = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sabir", "inbox", f"{proxy.url}/acl", name, "--follow",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert following.stdout is not None and following.stderr is not None
+            async with asyncio.timeout(60):
+                assert b"the stream was lost" in await following.stderr.readline()
+                assert b"retrying" in await following.stderr.readline()
+                await sabir("send", f"{served.url}/acl", stdin=MESSAGE.replace("NAME", name))
+                assert b"TASK_ACCEPT" in await following.stdout.readline()
+        finally:
+            following.kill()
+            await following.wait()
 
 
 # -- Eddy and Jules -------------------------------------------------------------------------------

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
-from conftest import Serve
+from conftest import Serve, Served
 from sabir.agent import Agent, agent
 from sabir.gateway.gateway import Gateway
 from sabir.guard.identity.api_keys import ApiKeys
@@ -21,6 +19,7 @@ from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.peer import Identity
 from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
+from tcp_proxy import tcp_proxy
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -41,45 +40,23 @@ def last(seen: list[Turn]) -> Agent:
 
 
 class Tap:
-    """Stands on the way to a server and keeps every byte that is sent to it."""
+    """Keeps every byte that is sent to a server."""
 
-    def __init__(self, url: str) -> None:
-        self._to = urlsplit(url)
+    def __init__(self) -> None:
         self.url = ""
         self.sent = bytearray()
-        self._writers: list[asyncio.StreamWriter] = []
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(self._to.hostname, self._to.port)
-
-        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, kept: bytearray | None) -> None:
-            while data := await source.read(65536):
-                if kept is not None:
-                    kept += data
-                sink.write(data)
-                await sink.drain()
-            sink.close()
-
-        self._writers += [writer, back]
-        await asyncio.gather(pump(reader, back, self.sent), pump(there, writer, None), return_exceptions=True)
-
-    async def close(self) -> None:
-        for writer in self._writers:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+    def keep(self, data: bytes, connection: int) -> bytes:
+        self.sent += data
+        return data
 
 
 @asynccontextmanager
-async def tapped(url: str) -> AsyncIterator[Tap]:
-    tap = Tap(url)
-    server = await asyncio.start_server(tap._pass, "127.0.0.1", 0)
-    async with server:
-        tap.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield tap
-        finally:
-            await tap.close()
+async def tapped(served: Served) -> AsyncIterator[Tap]:
+    tap = Tap()
+    async with tcp_proxy((served.host, served.port), to_server=tap.keep) as proxy:
+        tap.url = proxy.url
+        yield tap
 
 
 async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(
@@ -92,10 +69,10 @@ async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(
     await store.close()
     ours = (Identity("*", "Bearer key-of-the-second-hop", at_once=True),)
     third = serve(Gateway(last, home=home / "3"))
-    async with tapped(third.url) as to_third:
+    async with tapped(third) as to_third:
         far = NlipHttpPeer(to_third.url, name="to-third", identities=ours)
         second = serve(Gateway(far, home=home / "2", beside=[far]))
-        async with tapped(second.url) as to_second:
+        async with tapped(second) as to_second:
             near = NlipHttpPeer(to_second.url, name="to-second")
             first = serve(Gateway(near, home=home / "1", beside=[near]))
             said = Message.text("hello").with_part(token_part("token-of-alice", "authentication_alice"))

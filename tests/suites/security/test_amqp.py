@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 from sabir.protocols.nlip.wire.amqp import AmqpMessage
 from suites.security.attackers import JSON, add_key, say, token
 from suites.security.letter_writer import Client
+from tcp_proxy import tcp_proxy
 
 from .conftest import PLANTED, RULES, endless, leaky, memory, vault
 
@@ -209,28 +210,13 @@ async def test_a_user_id_counts_only_where_the_broker_checks_it(home: Path, brok
 @asynccontextmanager
 async def by_another_name(broker: str) -> AsyncIterator[str]:
     """The same broker, which says that it is another product."""
-    far = broker.rpartition("@")[2].partition(":")
-    writers: list[asyncio.StreamWriter] = []
+    host, _, port = broker.rpartition("@")[2].partition(":")
 
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                writer.write(data.replace(b"RabbitMQ", b"HareMail"))
-        writer.close()
+    def rename(data: bytes, connection: int) -> bytes:
+        return data.replace(b"RabbitMQ", b"HareMail")
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection(far[0], int(far[2] or 5672))
-        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"amqp://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for writer in writers:
-            writer.transport.abort()
-        await server.wait_closed()
+    async with tcp_proxy((host, int(port or 5672)), to_server=rename, to_client=rename) as proxy:
+        yield f"amqp://guest:guest@127.0.0.1:{proxy.port}"
 
 
 async def test_who_is_named_by_the_broker_is_not_spared_the_limits_of_others(

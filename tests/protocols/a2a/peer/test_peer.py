@@ -25,6 +25,7 @@ from sabir.message import Message, binary_part, json_part, text_part
 from sabir.protocols.a2a.peer.peer import A2aPeer
 from sabir.protocols.peer import Identity
 from sabir.turn import Conversation, Turn
+from tcp_proxy import tcp_proxy
 
 BINDINGS = [("JSONRPC",), ("HTTP+JSON",)]
 
@@ -170,62 +171,23 @@ async def test_a_task_may_take_longer_than_an_answer_may(
         assert (await running).text == "first last"
 
 
-@asynccontextmanager
-async def cutting_proxy(url: str) -> AsyncIterator[tuple[str, asyncio.Event, list[int]]]:
-    """Forwards everything, cuts all connections once on request, then forwards again."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    cut, writers, counts = asyncio.Event(), [], [0]
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        counts[0] += 1
-        there, back = await asyncio.open_connection(host, int(port))
-        writers.extend((writer, back))
-        await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
-
-    async def watch() -> None:
-        await cut.wait()
-        for writer in writers:
-            writer.transport.abort()
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    watching = asyncio.create_task(watch())
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut, counts
-    finally:
-        watching.cancel()
-        for writer in writers:
-            writer.transport.abort()
-        server.close()
-        await server.wait_closed()
-
-
 @pytest.mark.parametrize("bindings", BINDINGS, ids=lambda names: names[0])
 async def test_a_dropped_connection_is_taken_up_again(
     serve, gateway: Gateway, bench: Bench, bindings: tuple[str, ...]
 ) -> None:
     served = serve(gateway)
-    async with cutting_proxy(served.url) as (through, cut, counts):
-        served.gateway.services.public_url = through  # so that the card sends the peer through the proxy
-        async with A2aPeer(f"{through}/a2a/slow", bindings=bindings, seconds=20) as peer:
+    async with tcp_proxy((served.host, served.port)) as proxy:
+        served.gateway.services.public_url = proxy.url  # so that the card sends the peer through the proxy
+        async with A2aPeer(f"{proxy.url}/a2a/slow", bindings=bindings, seconds=20) as peer:
             events: list[Any] = []
             async with aclosing(peer.stream("work")) as stream:
                 async for event in stream:
                     events.append(event)
                     if event == Delta(text_part("first ")):
-                        before = counts[0]
-                        cut.set()
+                        before = proxy.accepted
+                        proxy.cut()
                         bench.gate.open()
-            assert counts[0] > before, "no new connection was made"
+            assert proxy.accepted > before, "no new connection was made"
     assert events == [Delta(text_part("first ")), Delta(text_part("last")), Reply(Message.text("first last"))]
 
 

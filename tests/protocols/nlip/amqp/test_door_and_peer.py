@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,8 @@ from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 from sabir.protocols.nlip.wire import amqp
 from sabir.protocols.nlip.wire.amqp import CBOR, JSON, AmqpMessage
 from sabir.turn import Turn
+from tcp_proxy import tcp_proxy
+from tcp_server import TcpServer
 
 
 @pytest.fixture
@@ -79,53 +80,11 @@ async def test_control_is_answered_as_control_over_amqp(home: Path, broker: str,
     assert reply.is_control and reply.labelled("limits") is not None
 
 
-class Proxy:
-    """A pipe to the broker that can be cut."""
-
-    def __init__(self) -> None:
-        self.port = 0
-        self._pipes: list[asyncio.StreamWriter] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", 5672)
-        self._pipes += [writer, far_writer]
-        for a, b in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.create_task(self._copy(a, b))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except (ConnectionError, OSError):
-            pass
-        writer.close()
-
-    def cut(self) -> None:
-        for pipe in self._pipes:
-            pipe.transport.abort()
-        self._pipes.clear()
-
-    @property
-    def url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.port}"
+BROKER = ("127.0.0.1", 5672)
 
 
-@asynccontextmanager
-async def proxy() -> AsyncIterator[Proxy]:
-    pipe = Proxy()
-    server = await asyncio.start_server(pipe.serve, "127.0.0.1", 0)
-    pipe.port = server.sockets[0].getsockname()[1]
-    try:
-        yield pipe
-    finally:
-        pipe.cut()
-        server.close()
-        await server.wait_closed()
-        await asyncio.gather(*pipe._tasks, return_exceptions=True)
+def amqp_url(proxy: TcpServer) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{proxy.port}"
 
 
 async def test_an_agent_that_comes_later_has_an_address_too(home: Path, broker: str, prefix: str) -> None:
@@ -149,7 +108,7 @@ async def test_the_door_comes_back_after_the_connection_was_cut(
     home: Path, broker: str, prefix: str, noting: Agent
 ) -> None:
     address = f"{prefix}-cut"
-    async with proxy() as pipe, amqp_gateway(home, broker, address, noting, url=pipe.url) as gateway:
+    async with tcp_proxy(BROKER) as pipe, amqp_gateway(home, broker, address, noting, url=amqp_url(pipe)) as gateway:
         async with NlipAmqpPeer(f"{broker}/{address}") as peer:
             await peer.ask("before")
             ready = door_of(gateway).ready
@@ -174,7 +133,7 @@ async def test_what_was_under_way_when_the_door_was_cut_off_is_answered_once(
         await free.wait()
         return f"done {turn.text}"
 
-    async with proxy() as pipe, amqp_gateway(home, broker, address, held, url=pipe.url) as gateway:
+    async with tcp_proxy(BROKER) as pipe, amqp_gateway(home, broker, address, held, url=amqp_url(pipe)) as gateway:
         async with NlipAmqpPeer(f"{broker}/{address}") as peer:
             asking = asyncio.create_task(peer.ask("work", seconds=20))
             await started.wait()
@@ -190,8 +149,8 @@ async def test_the_peer_connects_again_with_its_next_question(
     home: Path, broker: str, prefix: str, noting: Agent
 ) -> None:
     address = f"{prefix}-again"
-    async with amqp_gateway(home, broker, address, noting), proxy() as pipe:
-        async with NlipAmqpPeer(f"{pipe.url}/{address}") as peer:
+    async with amqp_gateway(home, broker, address, noting), tcp_proxy(BROKER) as pipe:
+        async with NlipAmqpPeer(f"{amqp_url(pipe)}/{address}") as peer:
             await peer.ask("one")
             pipe.cut()
             while peer._connection is not None and peer._connection.is_open:
@@ -295,18 +254,13 @@ async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: 
     settings = {"url": f"amqp://guest:guest@127.0.0.1:{port}", "address": address}
     gateway = Gateway(echo, home=home, doors={"nlip-amqp": settings})
     await gateway.start()  # it starts, and says that the broker is not there
-    try:
-        pipe = Proxy()
-        server = await asyncio.start_server(pipe.serve, "127.0.0.1", port)
-        await asyncio.wait_for(door_of(gateway).ready.wait(), 20)
-        async with NlipAmqpPeer(f"{broker}/{address}") as peer:
-            assert (await peer.ask("hello")).text == "You said: hello"
-    finally:
-        await gateway.stop()
-        pipe.cut()
-        server.close()
-        await server.wait_closed()
-        await asyncio.gather(*pipe._tasks, return_exceptions=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(gateway.stop)
+        async with tcp_proxy(BROKER, port=port):
+            await asyncio.wait_for(door_of(gateway).ready.wait(), 20)
+            async with NlipAmqpPeer(f"{broker}/{address}") as peer:
+                assert (await peer.ask("hello")).text == "You said: hello"
+            await stack.aclose()
 
 
 async def test_a_large_letter_is_reported_and_one_far_too_large_is_not_even_kept(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from protocols.nlip.amqp.conftest import amqp_gateway
 from sabir.agents.echo import echo
 from sabir.errors import PeerUnavailable
 from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
+from tcp_proxy import tcp_proxy
 
 
 @asynccontextmanager
@@ -22,33 +22,8 @@ async def tls_end(cert: str, key: str) -> AsyncIterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(cert, key)
-    tasks: set[asyncio.Task[None]] = set()
-    writers: list[asyncio.StreamWriter] = []
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except (OSError, ssl.SSLError):
-            pass
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", 5672)
-        writers.extend((writer, far_writer))
-        tasks.add(asyncio.create_task(copy(reader, far_writer)))
-        tasks.add(asyncio.create_task(copy(far_reader, writer)))
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield f"amqps://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        for writer in writers:
-            writer.transport.abort()
-        server.close()
-        await server.wait_closed()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with tcp_proxy(("127.0.0.1", 5672), tls=context) as proxy:
+        yield f"amqps://guest:guest@127.0.0.1:{proxy.port}"
 
 
 async def test_door_and_peer_speak_over_tls(home: Path, tmp_path: Path, broker: str, prefix: str) -> None:  # AMQP-8

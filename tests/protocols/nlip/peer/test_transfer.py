@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from sabir.gateway.gateway import Gateway
 from sabir.message import Message
 from sabir.protocols.nlip.peer.http import NlipHttpPeer
 from sabir.turn import Turn
+from tcp_proxy import tcp_proxy
 
 
 @agent(name="mirror")
@@ -46,52 +47,22 @@ async def test_what_is_uploaded_comes_back_by_download(serve: Serve, home: Path,
 async def test_an_upload_goes_on_after_the_connection_broke(serve: Serve, home: Path) -> None:
     served = serve(Gateway(mirror, home=home))
     data = bytes(range(256)) * 16_000
+    passed: Counter[int] = Counter()
     broken = 0
 
-    pipes: list[asyncio.Task[None]] = []
-
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def break_twice(piece: bytes, connection: int) -> bytes | None:
         nonlocal broken
-        task = asyncio.current_task()
-        assert task is not None
-        pipes.append(task)
-        far_reader, far_writer = await asyncio.open_connection(served.host, served.port)
+        passed[connection] += len(piece)
+        if passed[connection] > 1_500_000 and broken < 2:
+            broken += 1
+            return None
+        return piece
 
-        async def back() -> None:
-            try:
-                while answer := await far_reader.read(65536):
-                    writer.write(answer)
-            except ConnectionError:
-                pass
-            writer.close()
-
-        returning = asyncio.create_task(back())
-        passed = 0
-        try:
-            while piece := await reader.read(65536):
-                far_writer.write(piece)
-                await far_writer.drain()
-                passed += len(piece)
-                if passed > 1_500_000 and broken < 2:
-                    broken += 1
-                    writer.transport.abort()
-                    break
-        except ConnectionError:
-            pass
-        far_writer.transport.abort()
-        await returning
-        writer.transport.abort()
-
-    between = await asyncio.start_server(pipe, "127.0.0.1", 0)
-    port = between.sockets[0].getsockname()[1]
-    gateway = served.gateway
-    gateway.uploads.public_url = f"http://127.0.0.1:{port}"
-    async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
-        part = await peer.upload(data)
-        reply = await peer.ask(Message.text("mirror").with_part(part))
-    between.close()
-    await between.wait_closed()
-    await asyncio.gather(*pipes)
+    async with tcp_proxy((served.host, served.port), to_server=break_twice) as proxy:
+        served.gateway.uploads.public_url = proxy.url
+        async with NlipHttpPeer(proxy.url) as peer:
+            part = await peer.upload(data)
+            reply = await peer.ask(Message.text("mirror").with_part(part))
     assert broken == 2
     assert reply.text.endswith(hashlib.sha256(data).hexdigest())
 

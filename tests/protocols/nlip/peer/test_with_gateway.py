@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from sabir.protocols.nlip.peer.tokens import PeerTokens
 from sabir.protocols.peer import Identity
 from sabir.stores.sqlite.store import SQLiteStore
 from sabir.turn import Turn
+from tcp_proxy import tcp_proxy
 
 
 @pytest.fixture
@@ -71,33 +71,19 @@ async def test_a_broken_answer_is_fetched_again_and_the_agent_ran_once(
 ) -> None:
     """A pipe breaks after the request has passed: the answer is lost, the payment is not made twice."""
     served = serve(Gateway(paying, home=home))
-    connections = 0
+    broken = {1, 3}
 
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        far_reader, far_writer = await asyncio.open_connection(served.host, served.port)
-        broken = connections == 1
-        while data := await reader.read(65536):
-            far_writer.write(data)
-            answer = await far_reader.read(65536)
-            if broken:
-                break
-            writer.write(answer)
-        writer.close()
-        far_writer.close()
+    def lose_answers(data: bytes, connection: int) -> bytes | None:
+        return None if connection in broken else data
 
-    between = await asyncio.start_server(pipe, "127.0.0.1", 0)
-    port = between.sockets[0].getsockname()[1]
-    async with NlipHttpPeer(f"http://127.0.0.1:{port}", repeatable=True) as peer:
-        assert (await peer.ask("50")).text == "paid 50, 1"
-    assert (connections, calls) == (2, ["50"])
-    async with NlipHttpPeer(f"http://127.0.0.1:{port}") as peer:
-        connections = 0
-        with pytest.raises(PeerUnavailable):
-            await peer.ask("60")
-    between.close()
-    await between.wait_closed()
+    async with tcp_proxy((served.host, served.port), to_client=lose_answers) as proxy:
+        async with NlipHttpPeer(proxy.url, repeatable=True) as peer:
+            assert (await peer.ask("50")).text == "paid 50, 1"
+        assert (proxy.accepted, calls) == (2, ["50"])
+        async with NlipHttpPeer(proxy.url) as peer:
+            with pytest.raises(PeerUnavailable):
+                await peer.ask("60")
+        assert proxy.accepted == 3
 
 
 async def test_pieces_and_questions_come_through(serve: Serve, home: Path) -> None:
