@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Sabir
+from cli.terminal import Terminal
 from conftest import Serve
 from sabir import Field, Gateway, Question, agent
-from sabir.cli.main import OK
+from sabir.cli.main import INTERRUPTED, OK
 from sabir.cli.printing import readable
 from sabir.cli.questions import answer_of, value_of
 from sabir.events import Progress
@@ -176,6 +177,15 @@ def test_a_question_is_answered_in_place_by_every_protocol(
     assert sabir("ask", url, "hi", "--agent", "clerk", "--protocol", protocol, "--new").out == "Dear Ann\n"
 
 
+@pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "mcp", "acl"])
+def test_an_optional_field_is_skipped_by_every_protocol(protocol: str, url: str, sabir: Sabir, typing: Typing) -> None:
+    typing("small", "n", "", "")
+    said = sabir("ask", url, "latte", "--agent", "barista", "--protocol", protocol, "--new")
+    milk = "no" if protocol == "nlweb" else "False"
+    assert (said.code, said.out) == (OK, f"size small, milk {milk}, extras None\n"), said.err
+    assert said.err.count("Enter skips it") == 2
+
+
 @pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "acl"])
 def test_a_question_that_is_declined_stays_open(protocol: str, url: str, sabir: Sabir, typing: Typing) -> None:
     typing()
@@ -187,3 +197,26 @@ def test_with_json_nothing_is_asked(url: str, sabir: Sabir, typing: Typing) -> N
     typing("Ann")
     said = sabir("ask", url, "hi", "--agent", "clerk", "--new", "--json")
     assert said.code == OK and '"content":"Your name?"' in said.out and "> " not in said.err
+
+
+@pytest.mark.parametrize("protocol", ["nlip", "mcp"])  # asked after the answer, and while the server waits
+def test_ctrl_c_ends_the_command_at_once(protocol: str, url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sabir", "ask", url, "hi", "--agent", "clerk", "--protocol", protocol, "--new"]
+    terminal = Terminal(command, tmp_path)
+    try:
+        terminal.until("Your name?")
+        terminal.until("> ")
+        terminal.type("\x03")
+        assert terminal.process.wait(20) == INTERRUPTED
+    finally:
+        terminal.close()
+
+
+def test_lines_that_were_typed_ahead_are_read_one_by_one(url: str, tmp_path: Path) -> None:
+    terminal = Terminal([sys.executable, "-m", "sabir", "ask", url, "latte", "--agent", "barista", "--new"], tmp_path)
+    try:
+        terminal.type("2\ny\n1\nsugar\n")
+        terminal.until("size large, milk True, extras ['sugar']")
+        assert terminal.process.wait(20) == OK
+    finally:
+        terminal.close()

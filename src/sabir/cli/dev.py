@@ -155,8 +155,9 @@ def serve_app(place: str, serving: Serving, level: str, sockets: list[socket.soc
     """Serve the agents of a file on an open socket."""
     folder = path_of(place).resolve().parent
     set_up_logging(level, folder)
-    app = load_app(place)
+    app = load_app(place, serving.home)
     gateway = app if isinstance(app, Gateway) else Gateway(*app, home=serving.home, serving=serving)
+    gateway.serving = msgspec.structs.replace(gateway.serving, graceful_seconds=serving.graceful_seconds)
     return gateway.run(serving.host, serving.port, sock=sockets[0], say=_say_shortly if AGAIN in os.environ else None)
 
 

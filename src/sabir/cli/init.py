@@ -158,7 +158,7 @@ def next_steps(folder: Path, kind: str, port: int) -> str:
     change = "" if str(folder) == "." else f"  cd {shlex.quote(str(folder))}\n"
     first = {
         "function": f"  sabir dev app.py --port {port}    # serves it, and reloads on every change\n",
-        "llm": "  export OPENAI_API_KEY=…    # or change base_url in sabir.yaml\n  sabir serve\n",
+        "llm": "  export OPENAI_API_KEY=…    # or give another backend in sabir.yaml\n  sabir serve\n",
         "site": "  sabir serve\n",
     }[kind]
     return f"\nNext:\n{change}{first}  sabir chat http://127.0.0.1:{port}"

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         # A desktop client starts this in any folder: state belongs beside the configuration.
         settings = msgspec.structs.replace(settings, home=str(source.folder.resolve() / settings.home))
     set_up_logging(settings)  # to standard error: standard output belongs to the protocol
-    gateway = source.gateway(settings)
+    gateway = source.gateway(settings, {"store": arguments.store})
     try:
         asyncio.run(_speak(gateway, arguments.agent))
     except* BrokenPipeError:
@@ -74,7 +74,9 @@ def _print_config(arguments: argparse.Namespace) -> int:
     client = CLIENTS[arguments.client]
     source = source_of(arguments.config)
     settings = load(source.file)
-    gateway = source.gateway(msgspec.structs.replace(settings, store="memory:"))  # to report configuration errors now
+    gateway = source.gateway(
+        msgspec.structs.replace(settings, store="memory:"), {}
+    )  # to report configuration errors now
     if arguments.agent is not None:
         _check_agent(gateway, arguments.agent)
     name = arguments.agent or gateway.default

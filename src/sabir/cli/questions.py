@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import math
 import sys
 from collections.abc import Awaitable, Callable
@@ -155,8 +156,24 @@ def _word(value: Any) -> str:
 
 async def _read_line(prompt: str) -> str | None:
     say(prompt, end="", file=sys.stderr, flush=True)
-    line = await asyncio.to_thread(sys.stdin.readline)
+    await _typed()
+    line = sys.stdin.readline()
     return line.strip() if line else None
+
+
+async def _typed() -> None:
+    """Wait for a line in the event loop: a thread that reads could not be interrupted, and Ctrl-C would wait for it."""
+    try:
+        keyboard = sys.stdin.fileno()
+    except io.UnsupportedOperation:  # not a file: what is there is there
+        return
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(keyboard, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(keyboard)
 
 
 def _print_prompt(text: str) -> None:

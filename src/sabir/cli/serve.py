@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sabir.config.app_file import is_app
@@ -71,18 +72,28 @@ def run(arguments: argparse.Namespace) -> int:
     source = source_of(arguments.config)
     settings = load(source.file, flags=flags_of(arguments))
     handler = set_up_logging(settings)
+    listen = {"host": arguments.host, "port": arguments.port, "workers": arguments.workers}
     if settings.log.json:
-        return _serve_in_json(source, settings)
-    gateway = source.gateway(settings)
-    if arguments.plain or not wants_status(as_json=False, workers=gateway.serving.workers):
-        return gateway.run()
-    return _serve_with_status(gateway, handler)
+        return _serve_in_json(source, settings, arguments, listen)
+    gateway = source.gateway(settings, _settings_only(arguments))
+    workers = arguments.workers or gateway.serving.workers
+    if arguments.plain or not wants_status(as_json=False, workers=workers):
+        return gateway.run(**listen)
+    return _serve_with_status(gateway, handler, listen)
 
 
-def _serve_in_json(source: GatewaySource, settings: Settings) -> int:
+def _settings_only(arguments: argparse.Namespace) -> dict[str, object]:
+    """The flags that a gateway made in Python has no place for."""
+    names = ("socket", "store", "durability", "tls_cert", "tls_key", "dev_tls", "behind_tls_proxy", "access_log")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def _serve_in_json(
+    source: GatewaySource, settings: Settings, arguments: argparse.Namespace, listen: Mapping[str, Any]
+) -> int:
     """Serve with a JSON-only log, including a failure to start."""
     try:
-        return source.gateway(settings).run(on_ready=_log_ready)
+        return source.gateway(settings, _settings_only(arguments)).run(on_ready=_log_ready, **listen)
     except SabirError as exc:
         report(failure_of(exc), as_json=True)
         return MISCONFIGURED if isinstance(exc, ConfigError) else 1
@@ -92,13 +103,13 @@ def _log_ready(announced: Announcement) -> None:
     logger.info("Listening on %s", announced.url, extra={"fields": announced.data()})
 
 
-def _serve_with_status(gateway: Gateway, handler: logging.Handler) -> int:
+def _serve_with_status(gateway: Gateway, handler: logging.Handler, listen: Mapping[str, Any]) -> int:
     observer = gateway.exchange.observer
     if observer is None:  # /metrics stays as configured: only the screen reads these
         observer = gateway.exchange.observer = observer_of(ObserveSettings(metrics=True))
     status = LiveStatus(gateway.doors, observer.metrics, handler)
     with status.around():
-        return gateway.run(on_ready=status.start)
+        return gateway.run(on_ready=status.start, **listen)
 
 
 def _reloading(arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sabir.config.app_file import is_app, load_app, path_of
 from sabir.config.build import gateway_of
 from sabir.config.load import file_of
 from sabir.config.settings import Settings
+from sabir.errors import ConfigError
 from sabir.gateway.gateway import Gateway
 
 
@@ -28,19 +30,34 @@ class GatewaySource:
             return None
         return path_of(str(self.given)).parent if is_app(str(self.given)) else self.given.parent
 
-    def gateway(self, settings: Settings) -> Gateway:
+    def gateway(self, settings: Settings, flags: Mapping[str, object]) -> Gateway:
         """Build the gateway; the agents of a Python file replace those in the settings.
 
+        Args:
+            flags: the given options, by name, that a gateway made in Python would ignore.
+
         Raises:
-            ConfigError: the file or a setting is invalid; says which.
+            ConfigError: the file, a setting or a flag is invalid; says which.
         """
         if self.given is None or not is_app(str(self.given)):
             return gateway_of(settings, self.given)
-        app = load_app(str(self.given))
+        app = load_app(str(self.given), settings.home)
         if isinstance(app, Gateway):
+            check_flags(str(self.given), flags)
             return app
         bare = msgspec.structs.replace(settings, agents=(), orchestrator=None, default=None, sites=(), sample=False)
         return gateway_of(bare, path_of(str(self.given)), app)
+
+
+def check_flags(place: str, flags: Mapping[str, object]) -> None:
+    """Reject options that a gateway made in Python would ignore.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    given = next((name for name, value in flags.items() if value is not None), None)
+    if given is not None:
+        raise ConfigError(f"--{given.replace('_', '-')}: {path_of(place)} creates a Gateway; give it there")
 
 
 def source_of(given: str | None) -> GatewaySource:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from sabir.agent import Agent
 from sabir.errors import ConfigError
+from sabir.gateway.collecting import collecting
 
 if TYPE_CHECKING:
     from sabir.gateway.gateway import Gateway
 
 SUFFIX: Final = ".py"
+HOME: Final = "SABIR_HOME"
 
 
 def is_app(place: str | None) -> bool:
@@ -27,18 +32,22 @@ def path_of(place: str) -> Path:
     return Path(place.partition(":")[0])
 
 
-def load_app(place: str) -> list[Agent] | Gateway:
-    """The agents of a file in order of definition, or the gateway that it creates.
+def load_app(place: str, home: str | None = None) -> list[Agent] | Gateway:
+    """The agents of a file in order of definition, or the gateway that it creates, which is not run.
+
+    Args:
+        home: where a gateway that says nothing else keeps its state (default: SABIR_HOME).
 
     Raises:
         ConfigError: the file cannot be read or run, or has no agent; names the line.
     """
     name = place.partition(":")[2]
-    module = _run(path_of(place))
+    with collecting() as run, default_home(home):
+        module = _run(path_of(place))
     if name:
         return _chosen(module, name, place)
     found = {id(value): value for value in vars(module).values()}.values()
-    gateways = [value for value in found if _is_gateway(value)]
+    gateways = [*run, *(value for value in found if _is_gateway(value))]
     if gateways:
         first: Gateway = gateways[0]
         return first
@@ -46,6 +55,21 @@ def load_app(place: str) -> list[Agent] | Gateway:
     if not agents:
         raise ConfigError(f"{path_of(place)}: no agent found; decorate a function with @agent")
     return agents
+
+
+@contextmanager
+def default_home(home: str | None) -> Iterator[None]:
+    """Set SABIR_HOME for gateways that are created in this block."""
+    before = os.environ.get(HOME)
+    if home is not None:
+        os.environ[HOME] = home
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[HOME] = before
+        elif home is not None:
+            del os.environ[HOME]
 
 
 def _chosen(module: ModuleType, name: str, place: str) -> list[Agent] | Gateway:

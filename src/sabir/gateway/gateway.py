@@ -70,6 +70,7 @@ from .access_log import AccessLog
 from .app import GatewayApp
 from .banner import EVERYWHERE, Announcement, announcement, url_of
 from .checks import check_door_names, companions_of, named_agents
+from .collecting import collect
 from .endpoints.health import Health
 from .endpoints.metrics import MetricsDoor
 from .endpoints.oauth_metadata import ProtectedResource
@@ -459,6 +460,8 @@ class Gateway:
             ConfigError: the address cannot be used, or would serve plain HTTP to the network. If uncaught, the script
             ends with one line and exit code 2.
         """
+        if collect(self):  # `sabir dev` and `sabir serve` read the script, and serve the gateway themselves
+            return 0
         try:
             given = {"host": host, "port": port, "workers": workers}
             overrides = {name: value for name, value in given.items() if value is not None}

@@ -88,6 +88,7 @@ def _elicitation(value: Json) -> Elicitation:
             str(item.get("text", "")),
             str(item.get("type", "text")),
             tuple(str(option) for option in item.get("options") or ()),
+            item.get("required") is not False,
         )
         for item in value.get("questions") or ()
         if isinstance(item, dict)

@@ -191,6 +191,7 @@ def elicitation_of(question: Question) -> Elicitation:
             field.text or question.text,
             _TYPES.get(field.kind, field.kind),
             field.options or (_YES_NO if field.kind == "boolean" else ()),
+            field.required,
         )
         for field in fields
     )
@@ -198,7 +199,9 @@ def elicitation_of(question: Question) -> Elicitation:
 
 
 def question_of(elicitation: Elicitation) -> Question:
-    fields = tuple(Field(q.id, q.text, field_kind(q.type), q.options) for q in elicitation.questions)
+    fields = tuple(
+        Field(q.id, q.text, field_kind(q.type), q.options, required=q.required) for q in elicitation.questions
+    )
     return Question(elicitation.text, fields)
 
 

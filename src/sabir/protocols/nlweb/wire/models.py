@@ -236,6 +236,7 @@ class ElicitationQuestion(NlwebModel, frozen=True):
     text: str
     type: str = "text"  # text, single_select, multi_select
     options: tuple[str, ...] = ()
+    required: bool = True  # ours: NLWeb cannot say that an answer may be left out
 
 
 class Elicitation(NlwebModel, frozen=True):
