@@ -12,7 +12,7 @@ import pytest
 
 from cli.terminal import ESCAPES, Terminal
 from conftest import Served, serving
-from sabir import Gateway
+from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 
 LONG = "a long task whose words do not fit into one line of a narrow terminal, so that they have to be broken somewhere"
@@ -73,3 +73,17 @@ def test_a_long_message_of_the_inbox_goes_on_below_its_sender(gateway: Served, t
     assert all(len(line) <= 80 for line in lines)
     assert rest and all(line.startswith(" " * 18) and line[18] != " " for line in rest), (column, lines)
     assert " ".join(" ".join([first, *rest]).split()).endswith(LONG)
+
+
+@pytest.mark.parametrize("command", ["tools", "agents"])
+def test_long_descriptions_are_broken_between_words(command: str, tmp_path: Path) -> None:
+    @agent(description=LONG)
+    async def clerk(turn: Turn) -> str:
+        return turn.text
+
+    with serving(Gateway(clerk, home=tmp_path / "home")) as served:
+        _, lines = screen(tmp_path, command, served.url)
+    shown = [line for line in lines if line.strip()]
+    assert all(len(line) <= 80 for line in shown)
+    assert any(line.startswith("  ") for line in shown)
+    assert f"clerk: {LONG}" in " ".join(" ".join(shown).replace(" (default)", "").split())

@@ -18,6 +18,7 @@ from sabir.config.load import file_of, load
 from .address import PROGRAM, address_of
 from .printing import say, say_json
 from .remote import add_options, card_data, remote_cards
+from .wrapping import wrapped
 
 ORDER: Final = ("nlip", "a2a", "mcp", "nlweb", "acl")  # for an address that names no protocol
 SUFFIXES: Final = (".yaml", ".yml")
@@ -46,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not cards:
         say(_nothing_in(place), file=sys.stderr)
     for card in cards:
-        say(_line(card))
+        say(wrapped(_line(card), indent="  "))
         for skill in card.get("skills", ()):
-            say(f"  {skill['id']}: {skill.get('description') or skill.get('name', '')}")
+            say(wrapped(f"  {skill['id']}: {skill.get('description') or skill.get('name', '')}", indent="    "))
     return 0
 
 

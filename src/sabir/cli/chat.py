@@ -34,8 +34,9 @@ try:
     from prompt_toolkit.patch_stdout import patch_stdout
     from rich.console import Console
     from rich.live import Live
-    from rich.markdown import Markdown
     from rich.text import Text
+
+    from .streaming import StreamedMarkdown
 except ModuleNotFoundError as missing:
     raise MissingExtra("sabir chat", "terminal") from missing
 
@@ -204,6 +205,8 @@ class Chat:
         self._say(f"Now talking to {name or 'the default agent'}.")
 
     async def _attach(self, name: str) -> None:
+        if not name:
+            raise ConfigError("/file: expected the path of a file")
         self.files.append(_part_of(name))
         self._say(f"{name} goes along with what you say next.")
 
@@ -247,18 +250,16 @@ class Chat:
 
     async def _show(self, message: Message) -> None:
         assert self.peer is not None
-        words = ""
         reply: Message | None = None
-        with Live(console=self.console, refresh_per_second=12, vertical_overflow="visible", transient=False) as live:
-            self._live = live
+        shown = StreamedMarkdown(self.console)
+        with shown.live as self._live:
             try:
                 async for event in self.peer.stream(message):
                     match event:
                         case Delta(part) if part.format == "text":
-                            words += str(part.content)
-                            live.update(Markdown(inert(words)))
+                            shown.add(str(part.content))
                         case Progress():
-                            live.update(Text(inert(progress_line(event))))
+                            shown.note(progress_line(event))
                         case Question() as question:
                             reply = nlip.question_message(question)
                         case Reply(answered):
@@ -270,8 +271,10 @@ class Chat:
             finally:
                 self._live = None
             asked = nlip.question_of(reply) if reply is not None else None
-            if reply is not None:
-                live.update(Text("") if asked is not None else Markdown(inert(readable(reply))))
+            if asked is not None:
+                shown.drop()
+            elif reply is not None:
+                shown.end(readable(reply))
         if asked is not None:
             await self._answer_next(asked)
 

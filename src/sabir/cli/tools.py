@@ -14,6 +14,7 @@ from sabir.protocols.connect import speakers
 from .address import address_of
 from .printing import say, say_json
 from .remote import add_options, remote_cards
+from .wrapping import wrapped
 
 ORDER: Final = ("mcp", "nlip", "a2a", "acl", "nlweb")  # MCP first: it lists the arguments of every tool
 
@@ -43,9 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
         say_json(msgspec.json.encode(tools))
         return 0
     for tool in tools:
-        say(f"{tool['name']}: {tool['description']}".rstrip(": "))
+        say(wrapped(f"{tool['name']}: {tool['description']}".rstrip(": "), indent="  "))
         for line in argument_lines(tool.get("input_schema")):
-            say(f"  {line}")
+            say(wrapped(f"  {line}", indent="    "))
     if not tools:
         say("No tools.")
     return 0
