@@ -14,6 +14,7 @@ from cli.terminal import ESCAPES, Terminal
 from conftest import Served, serving
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
+from sabir.cli.wrapping import wrapped
 
 LONG = "a long task whose words do not fit into one line of a narrow terminal, so that they have to be broken somewhere"
 
@@ -73,6 +74,13 @@ def test_a_long_message_of_the_inbox_goes_on_below_its_sender(gateway: Served, t
     assert all(len(line) <= 80 for line in lines)
     assert rest and all(line.startswith(" " * 18) and line[18] != " " for line in rest), (column, lines)
     assert " ".join(" ".join([first, *rest]).split()).endswith(LONG)
+
+
+def test_what_is_escaped_is_counted_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = wrapped("\x1b[31mred\x1b[0m \u202eevil\u202c " * 8).split("\n")
+    assert len(lines) > 3 and all(len(line) <= 60 and line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("command", ["tools", "agents"])

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from typing import Final, TextIO
 
+from sabir.observe.logs import inert
+
 MIN_WIDTH: Final = 40  # columns; a terminal that claims fewer is not wrapped for
 
 
@@ -20,7 +22,8 @@ def wrapped(text: str, stream: TextIO | None = None, *, indent: str | None = Non
     if not stream.isatty():
         return text
     width = max(MIN_WIDTH, shutil.get_terminal_size().columns)
-    return "\n".join(_wrapped_line(line, width, indent) for line in text.split("\n"))
+    # Escaped first: what is printed instead of a control character is longer than it.
+    return "\n".join(_wrapped_line(line, width, indent) for line in inert(text).split("\n"))
 
 
 def cut(line: str, stream: TextIO, *, beside: int) -> list[str]:

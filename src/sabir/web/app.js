@@ -10,10 +10,9 @@ const VIEWS = ["chat", "agents", "activity", "check", "operate"];
 const otherAddress = make("option", { value: OTHER, className: "for-operators" }, "Another address…");
 const settings = load("sabir.settings", {});
 const wire = new Wire();
-const WITHOUT_PROTOCOLS = { files: "nlip", words: "nlweb" }; // what visitors use, who do not choose one
 let cards = []; // of the agents that can be asked, the default first
 let pane = null; // the wire pane, loaded when it is first opened
-let withFiles = false; // whether a file is part of the conversation
+const withMore = new Set(); // agents that were given a file or a place, which NLWeb cannot carry
 
 function load(key, otherwise) {
   try {
@@ -38,11 +37,11 @@ export const place = {
   headers,
   chosen(input = {}) {
     const name = $("agent").value;
-    withFiles ||= Boolean(input.files?.length);
+    if (input.files?.length || input.location) withMore.add(name);
     const mode = $("mode").value;
     if (name === OTHER) return { protocol: "remote", agent: $("address").value.trim(), name: $("other-protocol").value, mode };
     const isDefault = cards[0]?.name === name;
-    const protocol = isDeveloper() ? $("protocol").value : WITHOUT_PROTOCOLS[withFiles ? "files" : "words"];
+    const protocol = isDeveloper() ? $("protocol").value : finds() && !withMore.has(name) ? "nlweb" : "nlip"; // visitors do not choose
     return { protocol, agent: isDefault ? "" : name, name, mode };
   },
   finished() {
@@ -168,9 +167,12 @@ function examples() { // which leave the page with the first question
 }
 
 function offerModes() { // only a search has lists and summaries, and only NLWeb can choose among them
+  $("mode").parentNode.hidden = !finds() || !isDeveloper() || $("protocol").value !== "nlweb";
+}
+
+function finds() { // whether the chosen agent searches: NLWeb is made for that, and NLIP carries pictures and sound, too
   const card = cards[$("agent").selectedIndex];
-  const finds = !card || (card.skills ?? []).some((skill) => (skill.tags ?? []).includes("search"));
-  $("mode").parentNode.hidden = !finds || !isDeveloper() || $("protocol").value !== "nlweb";
+  return !card || (card.skills ?? []).some((skill) => (skill.tags ?? []).includes("search"));
 }
 
 async function agents() {

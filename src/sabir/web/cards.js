@@ -62,14 +62,19 @@ function factsOf(item) {
 }
 
 export function price(offer) {
-  const value = offer.price ?? offer.lowPrice ?? offer.value;
-  if (value === undefined || value === "") return "";
-  if (Number(value) === 0) return "Free";
+  const value = [offer.price, offer.lowPrice, offer.value].find((given) => (given ?? "") !== "");
+  if (value === undefined) return "";
+  const amount = Number(value);
+  const currency = offer.priceCurrency || offer.currency || "";
+  const before = (offer.price ?? "") === "" && offer.lowPrice !== undefined ? "from " : "";
+  if (amount === 0) return "Free";
+  if (Number.isNaN(amount)) return `${value} ${currency}`.trim(); // "on request"
+  const digits = Number.isInteger(amount) ? 0 : 2;
+  const format = { minimumFractionDigits: digits, maximumFractionDigits: 2 };
   try {
-    const digits = Number.isInteger(Number(value)) ? 0 : 2;
-    return new Intl.NumberFormat(undefined, { style: "currency", currency: offer.priceCurrency || offer.currency || "USD", minimumFractionDigits: digits }).format(Number(value));
+    return before + new Intl.NumberFormat(undefined, currency ? { style: "currency", currency, ...format } : format).format(amount);
   } catch {
-    return `${value} ${offer.priceCurrency ?? offer.currency ?? ""}`;
+    return `${before}${value} ${currency}`; // a currency that the browser does not know
   }
 }
 

@@ -4,22 +4,27 @@ import { card } from "./cards.js";
 import { markdown } from "./markdown.js";
 import { questionForm } from "./forms.js";
 import { Panel } from "./panel.js";
-import { protocolOf } from "./protocols.js";
+import { base64, protocolOf, unbase64 } from "./protocols.js";
 import { TraceIds, traceButton, traceparent } from "./trace.js";
 
 const KEPT = 60; // turns that are remembered across reloads
 const STORE = "sabir.chat";
 const CARDS = 12; // cards that are shown at once
+const HERE = "my location";
+const SMALL = 200_000; // bytes; a larger file of an answer is not remembered across reloads
 
 export class TurnView {
-  constructor(talk, text, extras, ask) {
+  constructor(talk, text, attached, ask) {
     this.text = text;
     this.ask = ask;
     this.number = talk.querySelectorAll(".turn").length;
     this.items = [];
     this.source = "";
     this.files = [];
-    this.node = make("section", { className: "turn", ariaLabel: "Turn" }, make("p", { className: "said" }, visible(text), ...extras));
+    this.events = []; // beside words, results and files: what was understood, asked back, or failed
+    this.attached = attached;
+    const names = attached.map((name) => make("span", { className: "attached" }, name === HERE ? null : icon("M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7", 14), visible(name)));
+    this.node = make("section", { className: "turn", ariaLabel: "Turn" }, make("p", { className: "said" }, visible(text), ...names));
     talk.append(this.node);
   }
 
@@ -189,6 +194,10 @@ export class TurnView {
     this.put(questionForm(question, answer));
   }
 
+  answered() { // its questions were answered, or left
+    for (const control of this.node.querySelectorAll(".question :is(input, button)")) control.disabled = true;
+  }
+
   fail(fault) {
     const mild = ["NO_RESULTS", "CANCELLED", "cancelled", "canceled"].includes(fault.code);
     this.put(make("p", { className: mild ? "failure mild" : "failure", role: "alert" }, ...inWords(fault)));
@@ -261,9 +270,11 @@ export class Chat {
     if (this.running) return;
     $("welcome")?.remove();
     const { protocol, agent, name, mode } = this.place.chosen(input);
-    const extras = [...(input.files ?? []).map((file) => make("span", { className: "attached" }, icon("M8 12l5-5a3 3 0 0 1 4 4l-7 7a5 5 0 0 1-7-7l7-7", 14), visible(file.name))), input.location ? make("span", { className: "attached" }, "my location") : null];
-    const view = new TurnView(this.talk, text, extras.filter(Boolean), (words, more) => this.ask(words, more));
+    const attached = [...(input.files ?? []).map((file) => file.name), ...(input.location ? [HERE] : [])];
+    const view = new TurnView(this.talk, text, attached, (words, more) => this.ask(words, more));
     view.agent = name;
+    this.kept.push({ text, attached, items: [], events: [{ kind: "fault", code: "cancelled", message: "The page was left before the answer was complete. Ask again." }] });
+    this.store();
     view.wait();
     view.scroll();
     this.busy(true);
@@ -277,19 +288,20 @@ export class Chat {
       if (input.files?.length && speaker.constructor.noFiles) throw new Error(`${speaker.constructor.noFiles} Choose NLIP, MCP or A2A above.`);
       for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, event);
     } catch (error) {
-      if (stop.signal.aborted) view.fail({ code: "cancelled", message: "Cancelled." });
-      else view.fail({ message: error instanceof TypeError ? "The connection failed. Check your network, and try again." : error.message });
+      const message = error instanceof TypeError ? "The connection failed. Check your network, and try again." : error.message;
+      this.take(view, { kind: "fault", ...(stop.signal.aborted ? { code: "cancelled", message: "Cancelled." } : { message }) });
     } finally {
       view.done();
       view.trace(trace, this.place);
       this.running = null;
       this.busy(false);
-      this.keep(view, protocol, agent);
+      this.keep(view);
       this.place.finished?.(view);
     }
   }
 
   take(view, event) {
+    if (["meta", "question", "fault"].includes(event.kind)) view.events.push(event);
     if (event.kind === "delta") view.words(event.text);
     else if (event.kind === "summary") view.words(view.source ? "" : event.text);
     else if (event.kind === "reply" && !event.streamed) view.words(event.data === undefined ? event.text : `\`\`\`json\n${JSON.stringify(event.data, null, 2)}\n\`\`\`\n\n${event.text}`, true);
@@ -308,19 +320,34 @@ export class Chat {
 
   busy(is) {
     $("send").disabled = is;
-    if (!is && matchMedia("(hover: hover)").matches) $("text").focus({ preventScroll: true });
+    if (is || !matchMedia("(hover: hover)").matches) return;
+    const field = this.talk.querySelector(".turn:last-of-type .question :is(input, button):enabled"); // what the agent asks comes first
+    (field ?? $("text")).focus({ preventScroll: true });
   }
 
   // -- across reloads ---------------------------------------------------------------------------
 
-  keep(view, protocol, agent) {
-    this.kept.push({ protocol, agent, text: view.text, source: view.source, items: view.items.slice(0, CARDS), trace: view.traceId, panel: view.panel?.events });
+  keep(view) {
+    const files = view.files.filter((file) => !file.bytes || file.bytes.length < SMALL).map((file) => ({ ...file, bytes: undefined, base64: file.bytes && base64(file.bytes) }));
+    this.kept[this.kept.length - 1] = { // in place of what was kept when it began
+      text: view.text, attached: view.attached, source: view.source, items: view.items.slice(0, CARDS), files,
+      events: view.events, trace: view.traceId, panel: view.panel?.events,
+    };
+    this.store();
+  }
+
+  store() {
     this.kept = this.kept.slice(-KEPT);
     const sessions = Object.fromEntries([...this.speakers].map(([key, speaker]) => [key, speaker.session]));
+    const stored = (kept) => sessionStorage.setItem(STORE, JSON.stringify({ kept, sessions: { ...this.sessions, ...sessions } }));
     try {
-      sessionStorage.setItem(STORE, JSON.stringify({ kept: this.kept, sessions: { ...this.sessions, ...sessions } }));
-    } catch {
-      sessionStorage.removeItem(STORE); // storage is full: continue without it
+      stored(this.kept);
+    } catch { // storage is full: the files take most of it
+      try {
+        stored((this.kept = this.kept.map((turn) => ({ ...turn, files: [] }))));
+      } catch {
+        sessionStorage.removeItem(STORE);
+      }
     }
   }
 
@@ -335,10 +362,13 @@ export class Chat {
     }
     $("welcome")?.remove();
     for (const turn of this.kept) {
-      const view = new TurnView(this.talk, turn.text, [], (words, more) => this.ask(words, more));
+      const view = new TurnView(this.talk, turn.text, turn.attached ?? [], (words, more) => this.ask(words, more));
       for (const item of turn.items) view.item(item);
       if (turn.panel?.length) view.members(new Panel(turn.panel));
       if (turn.source) view.words(turn.source, true);
+      for (const file of turn.files ?? []) view.file(file.base64 ? { ...file, bytes: unbase64(file.base64) } : file);
+      for (const event of turn.events ?? []) this.take(view, event);
+      if (turn !== this.kept.at(-1)) view.answered();
       view.trace(turn.trace, this.place);
     }
     this.talk.lastElementChild?.scrollIntoView({ block: "start" });

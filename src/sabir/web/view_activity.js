@@ -52,7 +52,7 @@ async function showSessions(root, place) {
   const found = await control(place, "Which sessions do I have?", "sessions");
   const sessions = (found.sessions ?? []).filter((session) => session.turns && !session.current); // the current one asks this
   if (!sessions.length) {
-    root.replaceChildren(make("p", { className: "empty" }, "No conversations. Sign in to see those that you had with your key."));
+    root.replaceChildren(make("p", { className: "empty" }, place.headers().Authorization ? "No conversations yet." : "Sign in to see your earlier conversations here."));
     return;
   }
   const moment = (text) => (text ? new Date(text).toLocaleString() : "");

@@ -86,6 +86,11 @@
       label(!box.hidden);
       if (!box.hidden) input.focus();
     };
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      open.click();
+      open.focus();
+    });
     frame.append(open);
   }
   root.append(frame);
@@ -106,7 +111,8 @@
     try {
       await ask(text, wait);
     } catch (error) {
-      log.append(make("p", "words soft", `This did not work: ${error.message}`));
+      const message = error instanceof TypeError ? "The connection failed. Try again in a moment." : error.message; // TypeError: no answer at all
+      log.append(make("p", "words soft", message));
     } finally {
       wait.remove();
       go.disabled = false;
@@ -118,6 +124,10 @@
     const body = { query: { text }, prefer: { streaming: true, response_format: "conv_search", mode: "list,summarize" }, meta: { api_version: "0.54", ...(session ? { session_context: session } : {}) } };
     const path = agent ? `ask/${encodeURIComponent(agent)}` : "ask";
     const response = await fetch(new URL(path, gateway), { method: "POST", headers: { "Content-Type": "application/json", Accept: "text/event-stream" }, body: JSON.stringify(body) });
+    if (!(response.headers.get("content-type") ?? "").startsWith("text/event-stream")) { // it was refused
+      const refusal = await response.json().catch(() => null);
+      throw new Error(refusal?.error?.message ?? `The service answered ${response.status}. Try again in a moment.`);
+    }
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let left = "";
     let words = null;
@@ -129,7 +139,9 @@
       for (const block of blocks) {
         const name = /^event: ?(.*)$/m.exec(block)?.[1] ?? "message";
         const data = /^data: ?(.*)$/m.exec(block)?.[1];
-        if (data) words = show(name, JSON.parse(data), words, wait);
+        if (!data) continue;
+        words = show(name, JSON.parse(data), words, wait);
+        if (mode !== "search") log.scrollTop = log.scrollHeight;
       }
     }
   }

@@ -30,5 +30,16 @@ await browse(chromium, async (open) => {
   await dark.locator("body > sabir-widget").locator("button.open").click();
   await dark.screenshot({ path: `${shots}/widget-phone-dark.png` });
   const themes = { search: await colour("#search sabir-widget"), chat: await colour("body > sabir-widget") };
-  return { words, bullets, accent, inside, outside, themes };
+  const refused = await open({ viewport: { width: 1000, height: 760 } });
+  await refused.route("**/ask*", (route) => route.fulfill({ status: 429, contentType: "application/json", headers: { "Access-Control-Allow-Origin": "*" }, body: JSON.stringify({ error: { code: "RATE_LIMITED", message: "Too many questions. Try again in 5 seconds." } }) }));
+  await refused.goto(url);
+  const box = refused.locator("body > sabir-widget");
+  await box.locator("button.open").click();
+  await box.locator("input").fill("again");
+  await box.locator("input").press("Enter");
+  await box.locator(".words.soft").getByText("Too many").waitFor();
+  const refusal = await box.locator(".words.soft").innerText();
+  await box.locator("input").press("Escape");
+  const closed = { box: await box.locator(".box").isHidden(), focus: await refused.evaluate(() => document.activeElement.shadowRoot?.activeElement?.className) };
+  return { refusal, closed, words, bullets, accent, inside, outside, themes };
 });

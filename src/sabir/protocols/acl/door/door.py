@@ -74,7 +74,7 @@ class Acl(Door):
         self.intake = Intake(services, self.dialogues, self.directory, self.owners, self.settings)
         self.bridge = Bridge(services, self.dialogues, self.bus, self.settings)
         self.yellow_pages = YellowPages(services, self.dialogues, self.bus, self.directory)
-        self.stopping = asyncio.Event()
+        self._stopped = False
 
     def raw(self) -> Mapping[str, ASGIApp]:
         return {
@@ -100,14 +100,18 @@ class Acl(Door):
         return [("ACL", "/acl"), ("ACL over WebSocket", "/acl/ws/{agent}")]
 
     async def start(self) -> None:
-        self.stopping = asyncio.Event()
+        self._stopped = False
         await self.bus.open()
         await self.dialogues.start()
         await self.bridge.start()
         await self.yellow_pages.start()
 
+    def is_stopping(self) -> bool:
+        """Whether open streams end: as soon as the gateway begins to stop, or they would delay it until its timeout."""
+        return self._stopped or self.services.exchange.closing
+
     async def stop(self) -> None:
-        self.stopping.set()
+        self._stopped = True
         await self.yellow_pages.stop()
         await self.bridge.stop()
         await self.dialogues.stop()
@@ -208,7 +212,7 @@ class Acl(Door):
         try:
             await self.check_reader(agent, await admission.authenticate_and_charge())
             headers = headers_of(scope)
-            inbox = Inbox(self.dialogues, (agent,), self.stopping)
+            inbox = Inbox(self.dialogues, (agent,), self.is_stopping)
             if scope["method"] == "POST":
                 given = await self._read(scope, receive, admission)
                 return await respond(limited, 200, {"acknowledged": await self._acknowledged(agent, inbox, given)})
@@ -267,7 +271,7 @@ class Acl(Door):
             if named is not None:
                 await self.check_reader(named, caller)
             agents = [named] if named is not None else await self.owners.names_of(caller)
-            inbox = Inbox(self.dialogues, agents, self.stopping)
+            inbox = Inbox(self.dialogues, agents, self.is_stopping)
             last = headers_of(scope).get(b"last-event-id", b"").decode("latin-1")
             if last.isascii() and last.isdigit():
                 await inbox.acknowledge(int(last[:18]))
@@ -286,7 +290,7 @@ class Acl(Door):
             leaving.cancel()
             streaming.cancel()
             await asyncio.gather(streaming, leaving, return_exceptions=True)
-        if self.stopping.is_set():
+        if self.is_stopping():
             await send_events(send, b"", last=True)
 
     async def _write(self, inbox: Inbox, send: Send, *, ide: bool) -> None:

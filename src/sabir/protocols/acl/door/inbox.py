@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeGuard
 
@@ -30,10 +30,10 @@ def is_number(value: object) -> TypeGuard[int]:
 class Inbox:
     """The inboxes of some agents, read by one reader. Yields ``None`` when there was nothing for a while."""
 
-    def __init__(self, dialogues: Dialogues, agents: Sequence[str], stopping: asyncio.Event) -> None:
+    def __init__(self, dialogues: Dialogues, agents: Sequence[str], is_stopping: Callable[[], bool]) -> None:
         self._dialogues = dialogues
         self._agents = agents
-        self._stopping = stopping
+        self._is_stopping = is_stopping
         self._holder = new_id()
         self._held: dict[int, int] = {}  # the priorities of the letters held, by their numbers
         self._renewed = time.monotonic()
@@ -59,7 +59,7 @@ class Inbox:
         """Each message with its number, as it arrives."""
         quiet = time.monotonic()
         try:
-            while not self._stopping.is_set():
+            while not self._is_stopping():
                 found = False
                 for agent in self._agents:
                     for row in await self._take(agent):

@@ -59,7 +59,7 @@ class _Connection:
         self._caller = caller
         self._credentials = credentials
         self._send = send
-        self._inbox = Inbox(door.dialogues, (agent,), door.stopping)
+        self._inbox = Inbox(door.dialogues, (agent,), door.is_stopping)
 
     async def run(self, receive: Receive) -> None:
         writing = asyncio.create_task(self._write(), name="acl websocket")
@@ -70,7 +70,7 @@ class _Connection:
             writing.cancel()
             reading.cancel()
             await asyncio.gather(writing, reading, return_exceptions=True)
-        if self._door.stopping.is_set():
+        if self._door.is_stopping():
             await self._send({"type": "websocket.close", "code": 1001, "reason": "the gateway stops"})
 
     async def _write(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -33,6 +34,7 @@ LABEL: Final = "subscribe"
 NOTIFICATION: Final = "notification"
 LOOK_SECONDS: Final = 0.25  # between two polls for events of other nodes
 ALONE_SECONDS: Final = 2.0  # the same without a bus, for other processes on the same store
+CLOSING_LOOK: Final = 0.5  # between checks whether the gateway is stopping
 TURNS: Final = 100  # read per poll at most
 
 
@@ -82,17 +84,34 @@ class Subscription:
         why = "The lease has ended"
         try:
             while True:
-                async with asyncio.timeout(max(0.0, end - time.monotonic())):
-                    number, body = await anext(events)
+                async with asyncio.timeout(max(0.0, end - time.monotonic())) as lease:
+                    async with self._ended_by_closing(lease):
+                        number, body = await anext(events)
                 yield self._message(
                     number, str(body.get("note") or body.get("kind") or ""), json_part(body, label="event")
                 )
         except StopAsyncIteration:
             why = "It has ended"
         except TimeoutError:
-            pass
+            if self._services.exchange.closing:
+                why = "The gateway is stopping"
         facts = {"topic": self._content.topic, "since": number, "ended": why}
         yield self._message(number, f"{why}; subscribe again with since={number}.", json_part(facts, label=LABEL))
+
+    @asynccontextmanager
+    async def _ended_by_closing(self, lease: asyncio.Timeout) -> AsyncIterator[None]:
+        """End the lease when the gateway begins to stop; otherwise this stream would delay it until its timeout."""
+
+        async def look() -> None:
+            while not self._services.exchange.closing:
+                await asyncio.sleep(CLOSING_LOOK)
+            lease.reschedule(asyncio.get_running_loop().time())
+
+        looking = asyncio.create_task(look(), name="subscription: looking")
+        try:
+            yield
+        finally:
+            looking.cancel()
 
     def _message(self, number: int, words: str, part: Part) -> Message:
         made = Message.of(text_part(words, label=str(number)), part, messagetype=NOTIFICATION)
