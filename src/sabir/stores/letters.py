@@ -7,7 +7,7 @@ the new state with its timer, the outgoing letters, and the audit entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -178,7 +178,7 @@ class Letters(Protocol):
         version. In either case nothing is written.
         """
 
-    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+    def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
         """Write as ``converse`` does; the holder takes the entry's only letter at once, if it is next in its lane.
 
         Returns the number of that letter, or 0 if it has to wait for earlier ones in its lane.

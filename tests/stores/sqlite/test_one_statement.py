@@ -6,9 +6,12 @@ import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from sabir.stores.base import GENESIS, chain
 from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, UtteranceRow
+from sabir.stores.sqlite.bulk import append_audit
 from sabir.stores.sqlite.one_statement import Finish, OneStatement, Write
 from sabir.stores.sqlite.store import SQLiteStore
 
@@ -51,17 +54,73 @@ def test_a_group_is_written_and_committed(connection: sqlite3.Connection, messag
     assert not connection.in_transaction
     assert counts(connection) == [count, count, count, 0, 0, 0]
     moved = [write(f"c{n}", 1, holder="") for n in range(count)]
-    assert messages.write(connection, [Finish((1, 2)), *moved]) == [None, *[("done", 0)] * count]
-    assert counts(connection) == [count, 2 * count, 2 * count - min(2, count), 0, 0, 0]
+    assert messages.write(connection, [Finish((1,)), *moved]) == [None, *[("done", 0)] * count]
+    assert counts(connection) == [count, 2 * count, 2 * count - 1, 0, 0, 0]
 
 
-@pytest.mark.parametrize("again", ["a duplicate", "a changed dialogue"])
+@pytest.mark.parametrize("count", [1, 20])
+def test_audited_messages_continue_the_chain(
+    connection: sqlite3.Connection, messages: OneStatement, count: int
+) -> None:
+    lines = [(NOW + n, b'{"n": %d}' % n) for n in range(3 * count)]
+    audited = [write(f"c{n}")._replace(line=line) for n, line in enumerate(lines)]
+    assert messages.write(connection, audited[:count]) == [("done", n + 1) for n in range(count)]
+    append_audit(connection, [lines[count]])  # by another path
+    assert messages.write(connection, [*audited[count + 1 :], write("not audited")]) is not None
+    rows = connection.execute("SELECT number, at, line, previous, hash FROM audit ORDER BY number").fetchall()
+    assert [(row[1], row[2]) for row in rows] == lines
+    previous = GENESIS
+    for number, row in enumerate(rows, 1):
+        assert row[0] == number and row[3] == previous and row[4] == chain(previous, row[2])
+        previous = row[4]
+    assert connection.execute("SELECT number, hash FROM audit_head").fetchall() == [(len(lines), previous)]
+
+
+@pytest.mark.parametrize("what", ["letters", "audit entries"])
+def test_a_group_follows_what_another_process_wrote(
+    connection: sqlite3.Connection, messages: OneStatement, tmp_path: Path, what: str
+) -> None:
+    messages.write(connection, [write("c0")._replace(line=(NOW, b"{}"))])
+    other = SQLiteStore(tmp_path / "sabir.db").connect()
+    if what == "letters":
+        others = OneStatement()
+        others.prepare(other)
+        assert others.write(other, [write("c1")]) == [("done", 2)]
+    else:
+        append_audit(other, [(NOW, b"[]")])
+    other.close()
+    number = 3 if what == "letters" else 2
+    assert messages.write(connection, [write("c2")._replace(line=(NOW, b"{}"))]) == [("done", number)]
+    rows = connection.execute("SELECT previous, hash FROM audit ORDER BY number").fetchall()
+    assert [row[0] for row in rows[1:]] == [row[1] for row in rows[:-1]]
+
+
+def test_letters_behind_others_of_their_lane_are_reported(
+    connection: sqlite3.Connection, messages: OneStatement
+) -> None:
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+
+    def follows(name: str, holder: str) -> Write:
+        letter = LetterRow("jules", f"eddy/{name}-1", b"{}", NOW, NOW, "eddy", f"eddy/{name}-0")
+        made = write(name, 1, holder)
+        return made._replace(entry=msgspec.structs.replace(made.entry, letters=(letter,)))
+
+    assert messages.write(connection, [write(name) for name in "abcd"]) == [("done", n) for n in (1, 2, 3, 4)]
+    assert not any("FROM behind" in sql and sql.startswith("SELECT") for sql in asked)
+    group = [Finish((4,)), follows("a", "n1"), follows("b", "n2"), follows("c", ""), follows("d", "n2"), write("e")]
+    assert messages.write(connection, group) == [None, ("done", 5), ("done", 0), ("done", 0), ("done", 8), ("done", 9)]
+    assert messages.write(connection, [write("f")]) == [("done", 10)]  # what was behind does not stay so
+    assert counts(connection)[3:] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("again", ["a duplicate", "a changed dialogue", "a letter that is gone"])
 def test_a_group_that_cannot_be_written_leaves_nothing(
     connection: sqlite3.Connection, messages: OneStatement, again: str
 ) -> None:
     messages.write(connection, [write("c1")])
     before = counts(connection)
-    faulty = write("c1") if again == "a duplicate" else write("c1", 7)
+    faulty = {"a duplicate": write("c1"), "a changed dialogue": write("c1", 7)}.get(again, Finish((9,)))
     assert messages.write(connection, [write("c0"), faulty, Finish((1,))]) is None
     assert counts(connection) == before
     assert messages.write(connection, [write("c0"), write("c2")]) == [("done", 2), ("done", 3)]
@@ -86,5 +145,4 @@ def test_two_messages_of_a_lane_and_other_jobs_are_for_another_path(
 ) -> None:
     assert messages.write(connection, [write("c1"), write("c1")]) is None
     assert messages.write(connection, [write("c1"), lambda connection: None]) is None
-    assert messages.write(connection, [write("c1")._replace(line=(NOW, b"{}"))]) is None
     assert counts(connection) == [0] * 6

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain as chained
 from time import time as now
 from typing import Any, Final
@@ -168,10 +167,10 @@ class SQLiteLetters:
     async def converse(self, entry: DialogueEntry) -> Outcome:
         return (await self._write_entry(entry, "", 0.0))[0]
 
-    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
-        return await self._write_entry(entry, holder, lease)
+    def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
+        return self._write_entry(entry, holder, lease)
 
-    def _write_entry(self, entry: DialogueEntry, holder: str, lease: float) -> asyncio.Future[tuple[Outcome, int]]:
+    def _write_entry(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
         line = None if entry.audit is None else (entry.audit.at, _json(entry.audit))
         return self._writer.submit(Write(entry, line, holder, lease))
 

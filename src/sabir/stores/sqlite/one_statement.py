@@ -1,9 +1,12 @@
 """Messages of a group, and the letters that were handled meanwhile, in one write statement with its own transaction.
 
-Python's SQLite module gives up the GIL for each step of a statement, and then waits for it: up to a switch interval of
-5 ms while the event loop is busy. A group of messages needs a dozen statements, and spent more time on these waits than
-on writing. So the rows are first inserted into a temporary table, which no other connection sees; then one row goes
-into another, and its trigger writes all tables while the event loop goes on.
+Python's SQLite module gives up the GIL several times for each statement, and then waits for it: up to a switch interval
+while the event loop is busy. A group of messages needs a dozen statements, and spent more time on these waits than on
+writing. So the rows are first inserted into a temporary table, which no other connection sees; then one row goes into
+another, and its trigger writes all tables while the event loop goes on.
+
+The row of a group says what it follows: the number of the last letter, and the last audit entry. If another process, or
+another path of this one, has written since, the trigger writes nothing, and the group is repeated with what is there.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sabir.stores.base import GENESIS, chain
 from sabir.stores.letters import DIALOGUE, UTTERANCE, DialogueEntry
 
 _LETTER: Final = "box, id, body, at, expires, sender, lane, priority, member"
@@ -32,16 +36,28 @@ _SAID, _PUT, _STATE = _with("said", UTTERANCE), _with("letter", _LETTER), _with(
 _COLUMNS: Final = (*_STATE, *_SAID, *_PUT, "holder", "lease", "now")
 _VERSION: Final = _COLUMNS.index("dialogue_version")
 _BLOBS: Final = tuple(map(_COLUMNS.index, ("dialogue_detail", "said_body", "letter_body")))
-_ROW: Final = f"({','.join('?' * len(_COLUMNS))})"
+# And for an audited message its entry in the audit log, with the hash of the one before it.
+_LINE: Final = ("line_number", "line_at", "line", "line_previous", "line_hash")
+_STALE: Final = "written since"
+_LAST_LETTER: Final = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'letters'), 0)"
+_ENDS: Final = f"SELECT {_LAST_LETTER}, (SELECT number FROM audit_head), (SELECT hash FROM audit_head)"
+_WRITE: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_TRIES: Final = 2
 
 _TABLES: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA page_size = 16384",  # of the temporary tables: one row in a page of 4 KiB costs more
-    f"CREATE TEMP TABLE batch (n INTEGER PRIMARY KEY, {', '.join(_COLUMNS)})",
+    f"CREATE TEMP TABLE batch (n INTEGER PRIMARY KEY, {', '.join((*_COLUMNS, *_LINE))})",
     "CREATE TEMP TABLE behind (n INTEGER PRIMARY KEY, least INTEGER, handed INTEGER)",
-    "CREATE TEMP TABLE batches (handled TEXT, messages INTEGER, moves INTEGER)",
+    "CREATE TEMP TABLE batches (handled TEXT, handled_count INTEGER, messages INTEGER, moves INTEGER, lines INTEGER,"
+    " last_letter INTEGER, head_number INTEGER, head_hash TEXT)",
     f"""CREATE TEMP TRIGGER write_batch AFTER INSERT ON batches BEGIN
+    SELECT raise(ABORT, '{_STALE}') WHERE new.messages AND new.last_letter <> {_LAST_LETTER};
+    SELECT raise(ABORT, '{_STALE}') WHERE new.lines
+        AND NOT EXISTS (SELECT 1 FROM audit_head WHERE number = new.head_number AND hash = new.head_hash);
+    DELETE FROM behind;
     DELETE FROM letters WHERE new.handled <> '' AND number IN (SELECT value FROM json_each(new.handled));
+    SELECT raise(ABORT, 'gone') WHERE new.handled <> '' AND changes() <> new.handled_count;
     INSERT INTO utterances ({UTTERANCE}) SELECT {", ".join(_SAID)} FROM batch WHERE dialogue_version >= 0;
     INSERT INTO dialogues ({DIALOGUE}) SELECT {", ".join(_STATE)} FROM batch WHERE dialogue_version = 1;
     UPDATE dialogues SET {", ".join(f"{name} = dialogue_{name}" for name in DIALOGUE.split(", ")[3:])} FROM batch
@@ -59,9 +75,8 @@ _TABLES: Final = (
             holder <> '' AND coalesce(handed, 1), iif(coalesce(handed, 1), holder, ''),
             iif(holder <> '' AND coalesce(handed, 1), lease, 0.0)
         FROM batch LEFT JOIN behind USING (n) WHERE dialogue_version >= 0;
-    SELECT report((SELECT max(number) FROM letters), (SELECT group_concat(n) FROM behind WHERE NOT handed))
-        WHERE new.messages;
-    DELETE FROM behind;
+    INSERT INTO audit SELECT line_number, line_at, line, line_previous, line_hash FROM batch
+        WHERE new.lines AND line_number > 0;
     DELETE FROM batch;
     DELETE FROM batches;
 END""",
@@ -87,23 +102,22 @@ _values = msgspec.structs.astuple
 _json = msgspec.json.Encoder().encode
 _SAME: Final = ("", "", "", "", "", "", 0.0, 0.0, 0.0, "", "", 0.0, 0, b"")
 _EMPTY: Final = [0] * _VERSION + [-1] + [0] * (len(_COLUMNS) - _VERSION - 1)
+_NO_LINE: Final = (0, 0, 0, 0, 0)
 
 
 class OneStatement:
     """Writes groups that consist of messages and of handled letters."""
 
     def __init__(self) -> None:
-        self._last = 0
-        self._behind: str | None = None
+        self._last = 0  # number of the last letter
+        self._head = (0, GENESIS)  # number and hash of the last audit entry
+        self._changes = -1  # of the connection, after the last group
+        self._left = 0  # rows that the last group left in ``behind``
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Create the tables of this connection."""
-        connection.create_function("report", 2, self._report)
         for statement in _TABLES:
             connection.execute(statement)
-
-    def _report(self, last: int, behind: str | None) -> None:
-        self._last, self._behind = last, behind
 
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Any]) -> list[Any] | None:
         """Write a group and commit it. None if it is of another kind, or if one of its messages cannot be written;
@@ -112,31 +126,63 @@ class OneStatement:
         handled = [job for job in jobs if type(job) is Finish]
         if len(writes) + len(handled) != len(jobs) or not are_simple(writes):
             return None
-        if any(job.line is not None for job in writes):  # an audit entry is chained to the one before it
-            return None
         numbers = [number for job in handled for number in job.numbers]
-        moves = sum(job.entry.expect > 0 for job in writes if job.entry.dialogue is not None)
-        if writes:
-            connection.execute(*_rows_of(writes))
-        try:
-            values = (_json(numbers).decode() if numbers else "", len(writes), moves)
-            connection.execute("INSERT INTO batches VALUES (?, ?, ?)", values)
-        except sqlite3.Error as exc:
-            connection.execute("DELETE FROM batch")
-            if isinstance(exc, sqlite3.IntegrityError):  # a duplicate, or a conversation that has changed
-                return None
-            raise
-        return self._results(jobs, len(writes))
+        for _ in range(_TRIES):
+            if connection.total_changes != self._changes:
+                self._refresh(connection)
+            try:
+                behind = self._write(connection, writes, numbers)
+            except sqlite3.Error as exc:
+                self._changes = -1
+                connection.execute("DELETE FROM batch")
+                if not isinstance(exc, sqlite3.IntegrityError):
+                    raise
+                if str(exc) != _STALE:  # a duplicate, or a conversation that has changed
+                    return None
+            else:
+                return self._results(jobs, len(writes), behind)
+        return None
 
-    def _results(self, jobs: Iterable[Any], count: int) -> list[Any]:
-        before = self._last - count
-        behind = set(map(int, self._behind.split(","))) if self._behind else ()
+    def _refresh(self, connection: sqlite3.Connection) -> None:
+        self._last, number, digest = connection.execute(_ENDS).fetchone()
+        self._head = (number or 0, digest or GENESIS)
+
+    def _write(self, connection: sqlite3.Connection, writes: Sequence[Write], numbers: list[int]) -> set[int]:
+        """Returns which letters, counted from 1, stay behind others of their lanes.
+
+        Raises:
+            sqlite3.IntegrityError: the group cannot be written, or something was written since.
+        """
+        lines = [job.line for job in writes if job.line is not None]
+        entries = [job.entry for job in writes if job.entry.dialogue is not None]
+        moves = sum(entry.expect > 0 for entry in entries)
+        audited = bool(lines)
+        size, head = 0, self._head
+        if writes:
+            size, values, head = _rows_of(writes, head, audited=audited)
+            # Unlike execute, executemany does not give up the GIL to ask for the number of the last row.
+            connection.executemany(_insert(size, audited=audited), (values,))
+        before = connection.total_changes
+        group = (_json(numbers).decode() if numbers else "", len(numbers), len(writes), moves, len(lines))
+        connection.executemany(_WRITE, ((*group, self._last, *self._head),))
+        # Every change but those of ``behind`` is known, so it is only read if there are any.
+        known = 2 + size + self._left + len(numbers) + 2 * len(writes) + len(entries) + 2 * len(lines)
+        self._changes, self._left = connection.total_changes, 0
+        self._last += len(writes)
+        self._head = head
+        if self._changes == before + known:
+            return set()
+        found = connection.execute("SELECT n, handed FROM behind").fetchall()
+        self._left = len(found)
+        return {n for n, handed in found if not handed}
+
+    def _results(self, jobs: Iterable[Any], count: int, behind: set[int]) -> list[Any]:
+        number, n = self._last - count, 0
         results: list[Any] = []
-        n = 0
         for job in jobs:
             if type(job) is Write:
                 n += 1
-                results.append(("done", before + n if job.holder and n not in behind else 0))
+                results.append(("done", number + n if job.holder and n not in behind else 0))
             else:
                 results.append(None)
         return results
@@ -157,11 +203,13 @@ def are_simple(writes: Iterable[Write]) -> bool:
     return len(lanes) == ordered
 
 
-def _rows_of(writes: Sequence[Write]) -> tuple[str, list[Any]]:
-    """The statement that puts messages into the table, and its values."""
+def _rows_of(
+    writes: Sequence[Write], head: tuple[int, str], *, audited: bool
+) -> tuple[int, list[Any], tuple[int, str]]:
+    """How many rows messages take in the table, their values, and the last audit entry after them."""
     values: list[Any] = []
     at = now()
-    for entry, _, holder, lease in writes:
+    for entry, line, holder, lease in writes:
         begin, row = len(values), entry.dialogue
         values += _SAME if row is None else _values(row)
         values += _values(entry.said[0])
@@ -171,12 +219,20 @@ def _rows_of(writes: Sequence[Write]) -> tuple[str, list[Any]]:
             values[begin + _VERSION] = entry.expect + 1
         for place in _BLOBS:  # bound five times as fast as bytes, for which the module looks for an adapter
             values[begin + place] = bytearray(values[begin + place])
+        if line is not None:
+            number, previous = head
+            head = (number + 1, chain(previous, line[1]))
+            values += (head[0], line[0], bytearray(line[1]), previous, head[1])
+        elif audited:
+            values += _NO_LINE
     count = len(writes)
     size = count if count <= _ROUNDED else -(-count // _ROUNDED) * _ROUNDED
-    values += _EMPTY * (size - count)
-    return _insert(size), values
+    values += ([*_EMPTY, *_NO_LINE] if audited else _EMPTY) * (size - count)
+    return size, values, head
 
 
-@lru_cache(maxsize=64)
-def _insert(rows: int) -> str:
-    return f"INSERT INTO batch ({', '.join(_COLUMNS)}) VALUES {','.join([_ROW] * rows)}"
+@lru_cache(maxsize=128)
+def _insert(rows: int, *, audited: bool) -> str:
+    columns = (*_COLUMNS, *_LINE) if audited else _COLUMNS
+    row = f"({','.join('?' * len(columns))})"
+    return f"INSERT INTO batch ({', '.join(columns)}) VALUES {','.join([row] * rows)}"
