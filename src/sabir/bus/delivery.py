@@ -77,13 +77,14 @@ class _Held:
 class _Item:
     """A letter being handled, and the parcels that brought it."""
 
-    __slots__ = ("attempts", "doom", "letter", "parcels")
+    __slots__ = ("attempts", "doom", "lane", "letter", "parcels")
 
-    def __init__(self, letter: Letter, held: _Held) -> None:
+    def __init__(self, letter: Letter, held: _Held, doom: str) -> None:
         self.letter = letter
+        self.lane = letter.lane
         self.parcels = [held]
         self.attempts = 0
-        self.doom = ""  # why it becomes a dead letter
+        self.doom = doom  # why it becomes a dead letter
 
 
 StoreDead = Callable[[DeadLetter, int], Awaitable[None]]
@@ -141,8 +142,7 @@ class Delivery:
     async def take(self, parcel: Parcel) -> None:
         """Queue the letters of a parcel."""
         if (acknowledging := self.begin(parcel)) is not None:
-            with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
-                await acknowledging
+            await _all([acknowledging])
 
     def begin(self, parcel: Parcel) -> Awaitable[None] | None:
         """The same, without waiting; returns an acknowledgement that has to be awaited, if there is one."""
@@ -157,7 +157,8 @@ class Delivery:
         for letter in parcel.letters:
             if letter.id not in self._seen and letter.only in ("", self._member):
                 self._add(letter, held, doom)
-        self._spawn()
+        if not self._starting:
+            self._spawn()
         return None if held.left else self._acknowledge(held)
 
     def parcels(self) -> list[Parcel]:
@@ -188,10 +189,9 @@ class Delivery:
                 known.parcels.append(held)
                 held.left += 1
             return
-        item = self._hand[letter.id] = _Item(letter, held)
-        item.doom = doom
+        item = self._hand[letter.id] = _Item(letter, held, doom)
         held.left += 1
-        lane = letter.lane
+        lane = item.lane
         if lane is None:
             self._ready.append(item)
             return
@@ -221,7 +221,8 @@ class Delivery:
             if not self._ready:
                 return
             item = self._ready.popleft()
-            self._spawn()
+            if self._ready:
+                self._spawn()
             current[:] = (item,)
             if item.doom:
                 await self._dead(item)
@@ -234,7 +235,8 @@ class Delivery:
                 self._failed(item, str(exc))
             else:
                 self._seen.add(item.letter.id)
-                await self._done(item)
+                if acknowledging := self._done(item):
+                    await _all(acknowledging)
 
     def _worker_gone(self, worker: asyncio.Task[None]) -> None:
         current = self._workers.pop(worker)
@@ -247,21 +249,22 @@ class Delivery:
         if not worker.cancelled():
             self._spawn()
 
-    async def _done(self, item: _Item) -> None:
-        letter = item.letter
-        del self._hand[letter.id]
-        lane = letter.lane
+    def _done(self, item: _Item) -> list[Awaitable[None]]:
+        """Remove a letter; returns acknowledgements that have to be awaited."""
+        del self._hand[item.letter.id]
+        lane = item.lane
         if lane is not None:
             if behind := self._lanes[lane]:
                 self._ready.append(behind.popleft())
             else:
                 del self._lanes[lane]
         self._space.set()
+        waiting: list[Awaitable[None]] = []
         for held in item.parcels:
             held.left -= 1
             if not held.left and (acknowledging := self._acknowledge(held)) is not None:
-                with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
-                    await acknowledging
+                waiting.append(acknowledging)
+        return waiting
 
     def _acknowledge(self, held: _Held) -> Awaitable[None] | None:
         self._parcels.pop(held.parcel.key, None)
@@ -298,4 +301,10 @@ class Delivery:
             self._later(item)
             return
         logger.warning("Letter %s to %s is dead: %s", item.letter.id, self.name, item.doom)
-        await self._done(item)
+        await _all(self._done(item))
+
+
+async def _all(acknowledging: list[Awaitable[None]]) -> None:
+    for one in acknowledging:
+        with suppress(BusUnavailable):  # then it is delivered again, and its letters are known
+            await one

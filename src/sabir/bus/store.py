@@ -66,24 +66,22 @@ def letter_of(row: LetterRow | DeadRow) -> Letter:
 class _Parcel:
     """One letter being handled."""
 
-    __slots__ = ("_bus", "_holder", "box", "deliveries", "key", "letters")
+    __slots__ = ("_receiver", "deliveries", "key", "letters")
 
     def __init__(self, receiver: LetterTaker, letter: Letter, number: int, deliveries: int) -> None:
-        self._bus = receiver.bus
-        self._holder = receiver.holder
-        self.box = receiver.box
+        self._receiver = receiver
         self.key = number
         self.letters: tuple[Letter, ...] = (letter,)
         self.deliveries = deliveries
 
     def ack(self) -> None:
-        self._bus.drop(self.key, self.box)
+        self._receiver.bus.drop(self.key, self._receiver.box)
 
     async def hold(self) -> None:
-        await self._bus.hold(self._holder, (self.key,))
+        await self._receiver.bus.hold(self._receiver.holder, (self.key,))
 
     async def release(self) -> None:
-        await self._bus.release(self._holder, (self.key,), self.box)
+        await self._receiver.bus.release(self._receiver.holder, (self.key,), self._receiver.box)
 
 
 class LetterTaker:

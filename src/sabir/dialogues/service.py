@@ -30,7 +30,7 @@ from sabir.stores.base import AuditLine
 from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, Letters, Outcome, UtteranceRow
 
 from .settings import DialogueSettings
-from .states import ENDED, OPENERS, Dialogue, act_of, is_remark, opened
+from .states import ENDED, OPENERS, Dialogue, Timer, act_of, is_remark, opened
 
 logger = logging.getLogger("sabir.acl")
 
@@ -121,11 +121,12 @@ class Dialogues:
                     raise
                 return again
             said = self._completed(envelope, after)
+            sender = said.sender_id
             depth = self._depths.get(receiver)
-            if depth is None or self._is_full(depth, said.sender_id) or self._clock() - depth.at > _COUNT_SECONDS:
-                depth = await self._count_room(receiver, said.sender_id)
-            depth.add(said.sender_id)
-            letter = self._letter(said, receiver, after.conversation, caller)
+            if depth is None or self._is_full(depth, sender) or self._clock() - depth.at > _COUNT_SECONDS:
+                depth = await self._count_room(receiver, sender)
+            depth.add(sender)
+            letter = self._letter(said, sender, receiver, after.conversation, caller)
             entry = self._entry(said, letter, row, before, after, audit)
             outcome = await self._write(entry, letter)
             if outcome == "duplicate":
@@ -266,13 +267,16 @@ class Dialogues:
         stored = self._stored(envelope, row, before, after, now)
         return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit)
 
-    def _letter(self, envelope: Envelope, receiver: str, conversation: str, caller: bytes | None) -> Letter:
-        priority = envelope.priority
-        headers = {PRIORITY: priority} if priority != "medium" else {}
+    def _letter(
+        self, envelope: Envelope, sender: str, receiver: str, conversation: str, caller: bytes | None
+    ) -> Letter:
+        headers: dict[str, str] = {}
+        if (priority := envelope.payload.get("priority")) in ("low", "high"):
+            headers[PRIORITY] = priority
         if caller is not None:
             headers[CALLER] = caller.decode()
-        sender, now = envelope.sender_id, self._clock()
-        return Letter(receiver, encode(envelope), letter_id(envelope), sender, conversation, headers, now)
+        name = _letter_id(sender, envelope.message_id)
+        return Letter(receiver, encode(envelope), name, sender, conversation, headers, self._clock())
 
     def _letter_row(self, letter: Letter) -> LetterRow:
         try:
@@ -293,7 +297,8 @@ class Dialogues:
             detail["lease"] = min(seconds, self.settings.longest_lease)
         if envelope.performative == "SUBSCRIBE":
             detail["topic"] = payload.get("topic", "")
-        due = self._due(envelope, after, detail, row, now)
+        timer = after.timer
+        due = self._due(envelope, timer, detail, row, now) if timer else 0.0
         return DialogueRow(
             after.conversation,
             after.initiator,
@@ -305,21 +310,19 @@ class Dialogues:
             now,
             (due or now) + self.settings.remember_seconds,
             after.cancel or "",
-            after.timer,
+            timer,
             due,
             detail=msgspec.json.encode(detail) if detail else b"",
         )
 
     def _due(
-        self, envelope: Envelope, after: Dialogue, detail: dict[str, Any], row: DialogueRow | None, now: float
+        self, envelope: Envelope, timer: Timer, detail: dict[str, Any], row: DialogueRow | None, now: float
     ) -> float:
-        """When the timer of the new state fires; 0: never."""
-        if not after.timer:
-            return 0.0
-        if after.timer == "lease":
+        """When the timer of the new state fires."""
+        if timer == "lease":
             renewed = envelope.performative in ("TASK_ACCEPT", "RENEW") or row is None
             return now + float(detail.get("lease", self.settings.lease_seconds)) if renewed else row.due  # type: ignore[union-attr]
-        if after.timer == "result":
+        if timer == "result":
             if row is not None and row.timer == "result":
                 return row.due
             return self._within(detail.get("result_by"), now, self.settings.result_seconds)
@@ -385,8 +388,10 @@ class Dialogues:
                 woken.set()
 
     def _announce(self, envelope: Envelope, receiver: str) -> None:
-        self.log("SENT", envelope)
-        self.wake_readers((receiver,))
+        if self.settings.log_messages != "off":
+            self.log("SENT", envelope)
+        if receiver in self._readers:
+            self.wake_readers((receiver,))
 
     def _noticed(self, box: str) -> None:
         """Note that another node put letters into a box, or, without a name, into any."""
@@ -433,7 +438,7 @@ class Dialogues:
             payload=payload,
             extra={"about": before.participant},  # a call for proposals times out for each participant
         )
-        letter = self._letter(envelope, receiver, before.conversation, None)
+        letter = self._letter(envelope, GATEWAY, receiver, before.conversation, None)
         outcome = await self._write(self._entry(envelope, letter, row, before, after, None), letter)
         if outcome == "done":  # otherwise somebody spoke, or another node was first
             self._announce(envelope, receiver)
@@ -470,7 +475,11 @@ class Dialogues:
 
 def letter_id(envelope: Envelope) -> str:
     """The id of a message's letter: two senders may use the same message ids."""
-    return f"{envelope.sender_id}/{envelope.message_id}"
+    return _letter_id(envelope.sender_id, envelope.message_id)
+
+
+def _letter_id(sender: str, message_id: str) -> str:
+    return f"{sender}/{message_id}"
 
 
 def dialogue_of(row: DialogueRow) -> Dialogue:

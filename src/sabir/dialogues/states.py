@@ -147,7 +147,7 @@ class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def timer(self) -> Timer:
-        return "" if self.is_over else PROTOCOLS[self.protocol].states[self.state].timer
+        return "" if self.state in ENDED else PROTOCOLS[self.protocol].states[self.state].timer
 
     def role_of(self, agent: str) -> Role:
         return I if agent == self.initiator else P

@@ -17,6 +17,7 @@ PROTOCOL: Final = "acl"
 JSON_LANGUAGE: Final = "application/json"
 _GENERAL: Final = "elizaos:ontology:general/"
 _AGENT: Final = "elizaos:ontology:agent/"
+_WITH_TASK: Final = (p.TaskRequest, p.CallForProposals)
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -68,15 +69,15 @@ def read_payload(performative: str, payload: Mapping[str, Any], language: str = 
     Raises:
         BadMessage: a field is missing or has the wrong type; says which.
     """
-    act = ACTS[performative]
     if language != JSON_LANGUAGE and isinstance(payload.get("text"), str):
         return _convert(payload, p.Prose, "$.payload")
     if performative == "INFORM_RESULT" and "task_status" in payload:
         payload = {**payload, "task_status": p.status_of(payload["task_status"])}
-    read = _convert(payload, act.payload, "$.payload")
-    if isinstance(read, p.TaskRequest | p.CallForProposals) and read.task_type in p.TASK_PARAMETERS:
-        _convert(read.task_parameters, p.TASK_PARAMETERS[read.task_type], "$.payload.task_parameters")
-    if isinstance(read, p.QueryCapabilities) and read.query_type in p.QUERY_PARAMETERS:
+    read = _convert(payload, ACTS[performative].payload, "$.payload")
+    if isinstance(read, _WITH_TASK):
+        if read.task_type in p.TASK_PARAMETERS:
+            _convert(read.task_parameters, p.TASK_PARAMETERS[read.task_type], "$.payload.task_parameters")
+    elif isinstance(read, p.QueryCapabilities) and read.query_type in p.QUERY_PARAMETERS:
         _convert(read.query_parameters, p.QUERY_PARAMETERS[read.query_type], "$.payload.query_parameters")
     return read
 

@@ -31,26 +31,33 @@ _RARE: Final = ("protocol", "reply_by", "reply_to", "signature")
 ReceiverKind = Literal["agent", "agents", "group", "everybody"]
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message. ``sender`` and ``receiver`` are raw objects; read ``sender_id`` and ``receivers``."""
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_ID)]
+_Some = Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
 
-    message_id: str
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One message. ``sender`` and ``receiver`` are raw objects; read ``sender_id`` and ``receivers``.
+
+    The types say which messages are decoded in one step; ``envelope_of`` reads the others.
+    """
+
+    mcp_version: str = VERSION
+    message_id: _Id
     performative: str
     sender: dict[str, Any]
     receiver: dict[str, Any]
-    payload: dict[str, Any]
-    mcp_version: str = VERSION
+    in_reply_to: _Id | None = None
+    reply_with: _Id | None = None
     language: str | tuple[str, ...] = JSON_LANGUAGE
     ontology: str | tuple[str, ...] = ""
     timestamp: str = ""
-    in_reply_to: str | None = None
-    reply_with: str | None = None
-    conversation_id: str | None = None
-    protocol: str | None = None
+    conversation_id: _Id | None = None
+    protocol: _Id | None = None
     reply_by: str | None = None
     reply_to: str | None = None
     signature: str | None = None
-    extra: dict[str, Any] = {}
+    payload: dict[str, Any]
+    extra: _Some = {}
 
     @property
     def sender_id(self) -> str:
@@ -177,7 +184,8 @@ def _check(envelope: Envelope, strict: bool) -> None:
         if not is_encrypted(envelope.payload):
             raise BadMessage(PROTOCOL, f"$.payload.{JWE}", "a compact JWE to the receiver's key")
         return  # its receiver checks it (C-2)
-    read_payload(envelope.performative, envelope.payload, envelope.languages[0])
+    language = envelope.language
+    read_payload(envelope.performative, envelope.payload, language if isinstance(language, str) else language[0])
     if strict:
         if not envelope.ontologies:
             raise BadMessage(PROTOCOL, "$.ontology", "an ontology, which is required")
@@ -185,28 +193,7 @@ def _check(envelope: Envelope, strict: bool) -> None:
             check_form(term)
 
 
-_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_ID)]
-
-
-class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """The fields of a common message: one receiver, no alternatives, no rare fields, no unknown ones."""
-
-    mcp_version: Literal["0.1.0"]
-    message_id: _Id
-    performative: str
-    sender: dict[str, str]
-    receiver: dict[str, str]
-    in_reply_to: _Id | None = None
-    reply_with: _Id | None = None
-    language: str
-    ontology: str = ""
-    timestamp: str
-    conversation_id: _Id | None = None
-    protocol: _Id | None = None
-    payload: dict[str, Any]
-
-
-_read_fields = msgspec.json.Decoder(_Fields).decode
+_read = msgspec.json.Decoder(Envelope).decode
 
 
 def _usual(body: bytes) -> Envelope | None:
@@ -216,44 +203,35 @@ def _usual(body: bytes) -> Envelope | None:
         BadMessage: the payload does not match the act.
     """
     try:
-        read = _read_fields(body)
+        read = _read(body)
     except (msgspec.MsgspecError, RecursionError):
         return None
     valid = (
-        read.performative in ACTS
+        read.mcp_version == VERSION
+        and read.performative in ACTS
+        and type(read.language) is str
+        and type(read.ontology) is str
+        and not read.extra  # there is a field of this name
         and read.message_id.isprintable()
         and (read.in_reply_to is None or read.in_reply_to.isprintable())
         and (read.reply_with is None or read.reply_with.isprintable())
         and (read.conversation_id is None or read.conversation_id.isprintable())
         and (read.protocol is None or read.protocol.isprintable())
+        and read.reply_by is read.reply_to is read.signature is None
         and _is_party(read.sender)
         and _is_party(read.receiver)
         and _is_time(read.timestamp)
     )
     if not valid:
         return None
-    envelope = Envelope(
-        message_id=read.message_id,
-        performative=read.performative,
-        sender=read.sender,
-        receiver=read.receiver,
-        payload=read.payload,
-        language=read.language,
-        ontology=read.ontology,
-        timestamp=read.timestamp,
-        in_reply_to=read.in_reply_to,
-        reply_with=read.reply_with,
-        conversation_id=read.conversation_id,
-        protocol=read.protocol,
-    )
-    _check(envelope, strict=False)
-    return envelope
+    _check(read, strict=False)
+    return read
 
 
-def _is_party(given: dict[str, str]) -> bool:
+def _is_party(given: dict[str, Any]) -> bool:
     """Whether this names one agent and nothing else."""
-    name = given.get("agent_id", "")
-    return len(given) == 1 and len(name) <= 64 and _is_name(name)
+    name = given.get("agent_id")
+    return len(given) == 1 and type(name) is str and len(name) <= 64 and _is_name(name)
 
 
 @lru_cache(maxsize=4096)
