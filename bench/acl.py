@@ -50,7 +50,7 @@ from sabir.dialogues.service import Dialogues, answer_to, limits_for
 from sabir.dialogues.settings import DialogueSettings
 from sabir.ids import ordered_uuid
 from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, envelope_of
-from sabir.server.server import GARBAGE
+from sabir.server.server import GARBAGE, SWITCH_SECONDS
 from sabir.stores import open_store
 from sabir.stores.letters import Letters
 
@@ -202,8 +202,9 @@ async def work(address: str) -> None:
     bus = MemoryBus()
     await bus.open()
     async with agents(address) as pair:
-        gc.freeze()  # both as `sabir serve` does
+        gc.freeze()  # all three as `sabir serve` does
         gc.set_threshold(GARBAGE)
+        sys.setswitchinterval(SWITCH_SECONDS)
         print(json.dumps({"ready": True}), flush=True)
         while words := (await asyncio.to_thread(sys.stdin.readline)).split():
             match words:

@@ -25,7 +25,7 @@ from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError
 from sabir.server import Serving, Tls
-from sabir.server.server import check_exposure
+from sabir.server.server import SWITCH_SECONDS, check_exposure
 
 SABIR = [sys.executable, "-m", "sabir"]
 # What nobody here knocks at is off, because what it imports and indexes makes each start slow.
@@ -114,6 +114,11 @@ async def pid(turn):
 async def frozen(turn):
     import gc
     return str(gc.get_freeze_count())
+
+@agent(remembers=False)
+async def interval(turn):
+    import sys
+    return str(sys.getswitchinterval())
 """
 
 
@@ -214,6 +219,15 @@ def test_the_collector_passes_over_what_was_there_at_the_start(tmp_path: Path) -
     with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: frozen, use: 'mine:frozen'}}]\n") as running:
         body = httpx2.post(running.url + "/nlip/frozen", content=say("how many?"), timeout=10).json()["content"]
     assert int(body) > 50_000
+
+
+def test_threads_take_turns_sooner_than_python_lets_them(tmp_path: Path) -> None:
+    """A busy event loop kept the store's thread waiting for Python's 5 ms, several times for each commit."""
+    (tmp_path / "mine.py").write_text(AGENTS)
+    with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: interval, use: 'mine:interval'}}]\n") as running:
+        told = httpx2.post(running.url + "/nlip/interval", content=say("how long?"), timeout=10).json()["content"]
+    assert float(told) == pytest.approx(SWITCH_SECONDS)
+    assert sys.getswitchinterval() > SWITCH_SECONDS
 
 
 def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None:

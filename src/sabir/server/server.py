@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,9 @@ logger = logging.getLogger("sabir")
 
 CLOSE_SECONDS: Final = 20.0  # for closing doors, bus and store once the turns have ended
 GARBAGE: Final = 10_000  # new objects that are not freed before the garbage collector runs
+# Seconds for which a thread may keep the GIL from another. With Python's 5 ms the store's thread, which needs it for
+# moments between long waits for the file, holds up each group of writes for as long as the event loop is busy.
+SWITCH_SECONDS: Final = 0.0002
 
 
 Closing = Callable[[float], Awaitable[object]]
@@ -199,6 +203,7 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
             # scan them several times for each request, and find nothing.
             gc.freeze()
             gc.set_threshold(GARBAGE)
+            sys.setswitchinterval(SWITCH_SECONDS)
             answered()
 
         server = Server(uvicorn_config(app, serving), closing, serving.graceful_seconds, answering)
@@ -213,7 +218,7 @@ def serve(app: ASGIApp, serving: Serving, closing: Closing, sock: socket.socket,
 
 
 def _run(server: Server, sock: socket.socket) -> int:
-    before = gc.get_threshold()
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
     try:
         server.run(sockets=[sock])
     except SystemExit:  # uvicorn's way to report that the application did not start
@@ -222,6 +227,7 @@ def _run(server: Server, sock: socket.socket) -> int:
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+        sys.setswitchinterval(interval)
     return 0 if server.started else 3
 
 
