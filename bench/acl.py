@@ -9,6 +9,7 @@ Both sides send in the same ways, and each figure counts until the last message 
 
 - *pipelined*: a thousand messages are under way at a time. SPADE's ``send`` returns before the message has left the
   process, so its one sender never waits. What SPADE loses on the way is counted and shown.
+- *with an audit entry*: the same, with what a gateway adds to its audit log for each message that arrives over a door.
 - *confirmed*: 64 senders, each of which waits until its message is accepted. Ours is accepted when it is durable. SPADE
   has no acknowledgement, so its senders wait for the receiver's answer. The next row has answers on both sides.
 - *request-reply*: the time of one request until its answer, by one asker.
@@ -52,6 +53,7 @@ from sabir.ids import ordered_uuid
 from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, envelope_of
 from sabir.server.server import GARBAGE, SWITCH_SECONDS
 from sabir.stores import open_store
+from sabir.stores.base import AuditLine
 from sabir.stores.letters import Letters
 
 HERE = Path(__file__).resolve()
@@ -87,6 +89,12 @@ def request() -> Envelope:
     return msgspec.structs.replace(REQUEST, message_id=message_id, payload=payload)
 
 
+def audit_line(asked: Envelope) -> AuditLine:
+    """What the door writes for each message."""
+    detail = {"act": asked.performative}
+    return AuditLine(time.time(), "message", "anna", "acl", "receiver", "ok", asked.message_id, "", detail)
+
+
 # -- our side, in a process of its own ---------------------------------------------------------------
 
 
@@ -119,7 +127,7 @@ class Agents:
         envelope = decode(letter.body)
         self._answers.pop(envelope.in_reply_to or "").set_result(envelope)
 
-    async def send(self, count: int, senders: int = SENDERS) -> dict[str, float]:
+    async def send(self, count: int, senders: int = SENDERS, *, audited: bool = False) -> dict[str, float]:
         """Many senders, each waiting until its message is accepted; ends when the last is handled."""
         self._left, self._answering = count, False
         self._done.clear()
@@ -127,7 +135,8 @@ class Agents:
 
         async def sender() -> None:
             for _ in left:
-                await self._dialogues.post(request(), "receiver")
+                asked = request()
+                await self._dialogues.post(asked, "receiver", audit=audit_line(asked) if audited else None)
 
         began, used = time.perf_counter(), time.process_time()
         await asyncio.gather(*(sender() for _ in range(senders)))
@@ -210,6 +219,8 @@ async def work(address: str) -> None:
             match words:
                 case ["send", count, senders]:
                     print(json.dumps(await pair.send(int(count), int(senders))), flush=True)
+                case ["audited", count, senders]:
+                    print(json.dumps(await pair.send(int(count), int(senders), audited=True)), flush=True)
                 case ["letters", count]:
                     print(json.dumps(await send_letters(bus, int(count))), flush=True)
                 case ["ask", count, askers]:
@@ -307,6 +318,8 @@ async def block(sides: Sides) -> dict[str, float]:
         for way, senders in (("pipelined", PIPELINED), ("confirmed", SENDERS)):
             sent = await process.do("send", ONE_WAY, senders)
             found[f"{name} {way}"], found[f"{name} {way} cpu"] = sent["per_second"], sent["cpu"]
+        audited = await process.do("audited", ONE_WAY, PIPELINED)
+        found[f"{name} audited"], found[f"{name} audited cpu"] = audited["per_second"], audited["cpu"]
         found[f"{name} p50"] = (await process.do("ask", ASKED[0], 1))["p50"]
         found[f"{name} answered"] = (await process.do("ask", ANSWERED[0], SENDERS))["per_second"]
     for where, inside in (("in process", True), ("XMPP", False)):
@@ -328,6 +341,8 @@ ROWS = (
     ("the same with enforced conversations, CPU", "memory pipelined cpu", "SPADE in process cpu", "µs", None),
     ("durable (SQLite) / XMPP, pipelined", "sqlite pipelined", "SPADE XMPP rate", "/s", 5.0),
     ("durable (SQLite) / XMPP, pipelined, CPU", "sqlite pipelined cpu", "SPADE XMPP cpu", "µs", None),
+    ("the same with an audit entry for each message", "sqlite audited", "SPADE XMPP rate", "/s", None),
+    ("the same with an audit entry for each message, CPU", "sqlite audited cpu", "SPADE XMPP cpu", "µs", None),
     ("durable (SQLite) / XMPP, 64 senders, confirmed", "sqlite confirmed", "SPADE XMPP answered", "/s", 5.0),
     ("durable (SQLite) / XMPP, 64 senders, answered", "sqlite answered", "SPADE XMPP answered", "/s", None),
     ("in process, not persisted, request-reply p50", "memory p50", "SPADE in process p50", "ms", None),
