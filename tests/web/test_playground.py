@@ -37,6 +37,10 @@ HOSTILE = """<script>window.attacked = 1</script><img src=x onerror="window.atta
 
 @agent(description="Writes in pieces")
 async def writer(turn: Turn) -> AsyncIterator[Any]:
+    if turn.text == "later":  # longer than `doors.nlweb.wait`: it is promised
+        await asyncio.sleep(2.0)
+        yield "At last."
+        return
     for piece in ("**Hello**, ", "this is ", "a `streamed` ", "answer.\n\n- one\n- two\n"):
         yield piece
         await asyncio.sleep(0.02)
@@ -88,7 +92,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, elsewhere: tuple[str, Path
     agents = (writer, counter, barista, kitchen, sleeper, hostile, reader)
     observe = ObserveSettings(metrics=True)
     with serving(
-        Gateway(*agents, home=tmp_path_factory.mktemp("home"), observe=observe, origins=[elsewhere[0]])
+        Gateway(
+            *agents,
+            home=tmp_path_factory.mktemp("home"),
+            observe=observe,
+            origins=[elsewhere[0]],
+            doors={"nlweb": {"wait": 1}},
+        )
     ) as served:
         yield served
 

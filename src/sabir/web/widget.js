@@ -97,6 +97,7 @@
   (target ? document.querySelector(target) ?? document.body : document.body).append(host);
 
   let session = null;
+  let promise = null; // of an answer that takes long
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const text = input.value.trim();
@@ -109,7 +110,9 @@
     const wait = make("p", "words soft", "…");
     log.append(wait);
     try {
+      promise = null;
       await ask(text, wait);
+      if (promise) await later(wait);
     } catch (error) {
       const message = error instanceof TypeError ? "The connection failed. Try again in a moment." : error.message; // TypeError: no answer at all
       log.append(make("p", "words soft", message));
@@ -146,6 +149,22 @@
     }
   }
 
+  // A long answer is promised, and looked for until it is there.
+  async function later(wait) {
+    for (let body = { promise }; ; ) {
+      if (!body.promise) {
+        let words = null;
+        for (const item of body.results ?? body.structuredData ?? []) words = show("result", { item }, words, wait);
+        for (const { text } of body.content ?? []) if (text) words = show("content", { text }, words, wait);
+        for (const name of ["elicitation", "error"]) if (body[name]) show(name, body, words, wait);
+        return;
+      }
+      wait.textContent = body.promise.message || "Still working on it…";
+      await new Promise((done) => setTimeout(done, 1000));
+      body = await (await fetch(new URL(`await/${encodeURIComponent(promise.token)}`, gateway))).json();
+    }
+  }
+
   function show(name, data, words, wait) {
     if (data._meta?.session_context) session = data._meta.session_context;
     if (name === "result" && data.item.url) wait.before(itemOf(data.item));
@@ -156,6 +175,7 @@
       write(words);
     }
     if (name === "elicitation") wait.before(make("p", "words plain", [data.elicitation.text, ...(data.elicitation.questions ?? []).flatMap((each) => each.options ?? [])].join("\n· ")));
+    if (name === "promise") promise = data.promise;
     if (name === "progress") wait.textContent = data.message || "…";
     if (name === "error") wait.before(make("p", "words soft", data.error.message));
     return words;

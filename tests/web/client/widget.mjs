@@ -23,6 +23,9 @@ await browse(chromium, async (open) => {
   await search.locator("input").fill("write again");
   await search.locator("button.go").click();
   await search.locator(".words:not(.soft)").waitFor();
+  await chat.locator("input").fill("later");
+  await chat.locator("input").press("Enter");
+  await page.waitForFunction(() => /At last/.test(document.querySelector("body > sabir-widget").shadowRoot.textContent));
   const dark = await open({ viewport: { width: 1000, height: 760 }, colorScheme: "dark" });
   await dark.goto(url);
   const colour = (place) => dark.locator(place).locator("input").first().evaluate((node) => getComputedStyle(node.getRootNode().host).color);
