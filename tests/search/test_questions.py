@@ -10,8 +10,8 @@ That of the eighth set, 249 questions, 109 of them about a library, a kind of si
 72, 17; negation 67, 20; date 74, 13; follow-up 79, 11; typo 100, 0; language 39, 44; out of scope 100, 0; injection
 71, 29. Its failures were then read, and rules were changed for kinds of them; what it says since is no first run.
 
-No rule has been changed for the ninth set, 267 questions, 117 of them about a campsite: 73.4 % right, 11.6 % wrong. It
-does not meet the limits of the others; its own (``OWN_LIMITS``) keep it from getting worse.
+That of the ninth set, 267 questions, 117 of them about a campsite: 73.4 % right, 11.6 % wrong. It does not meet the
+limits of the others; its own (``OWN_LIMITS``) keep it from getting worse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .asking import NOW, SOURCES, UNSEEN, Judged, Verdict, answered, opened, que
 
 MIN_RIGHT = 0.92
 MAX_WRONG = 0.02
-OWN_LIMITS = {"ninth": (0.73, 0.12)}  # least right, most wrong
+OWN_LIMITS = {"ninth": (0.76, 0.10)}  # least right, most wrong
 
 
 pytestmark = pytest.mark.timeout(600)  # the fixture asks more than 1,500 questions

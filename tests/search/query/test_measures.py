@@ -11,6 +11,7 @@ from sabir.search import Item, from_text
 from sabir.search.engine.base import Fields
 from sabir.search.items.attributes import KIND, attributes
 from sabir.search.query.conditions import holds
+from sabir.search.query.followup import decontextualized
 from sabir.search.query.measures import measuring, of_unit
 from sabir.search.query.negation import is_refused, refused
 
@@ -84,6 +85,7 @@ KNOWN = Fields.of(attributes(item) for item in ALL)
         ("in the new year", CHOIR, JUDO),
         ("in the week of 1 December", JUDO, CHOIR),
         ("the week after next", JUDO, CHOIR),
+        ("on the tuesday before 4 december", JUDO, CHOIR),
     ],
 )
 def test_a_condition_on_any_field_is_met_by_one_and_not_by_the_other(question: str, kept: Item, left_out: Item) -> None:
@@ -129,3 +131,26 @@ def test_what_is_left_out_is_left_out_in_all_its_forms() -> None:
 def test_only_a_date_means_what_happens_then() -> None:
     read = from_text("what's on the first weekend of december", KNOWN, NOW)
     assert any("Event" in getattr(condition, "types", ()) for condition in read.conditions)
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "understood"),
+    [
+        ("red cars", "not the convertible", "red cars not the convertible"),
+        ("events in december", "except the market", "events in december except the market"),
+        ("courses for beginners", "and for advanced?", "courses for advanced"),
+        ("tours", "the shortest", "shortest tours"),
+        ("jobs", "any in the kitchen?", "jobs in the kitchen"),
+    ],
+)
+def test_a_follow_up_keeps_the_subject_and_replaces_one_requirement(
+    before: str, question: str, understood: str
+) -> None:
+    assert decontextualized(question, (before,)) == understood
+
+
+def test_who_speaks_a_language_is_read_by_any_field_of_languages() -> None:
+    lind, pike = _item("Lind", "Person", knowsLanguage=["German"]), _item("Pike", "Person", knowsLanguage=["English"])
+    known = Fields.of(attributes(item) for item in (lind, pike))
+    (condition,) = from_text("who speaks German", known, NOW).conditions
+    assert holds(condition, attributes(lind)) and not holds(condition, attributes(pike))

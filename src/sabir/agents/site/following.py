@@ -28,7 +28,7 @@ _COMPARED: Final = re.compile(
     r"^\W*(?:(?:ok|okay|and|or|but|thanks|hmm|is\s+there|are\s+there|do\s+you\s+have|have\s+you\s+got|got|what\s+about|how\s+about)\b[\s,]*)*"
     r"(?:(?:the|an?|any|anything|something|some|one\s+that\s+is)\s+)*"
     r"(?:(?P<cheaper>cheaper|less\s+expensive|more\s+affordable)|(?P<bigger>bigger|larger|longer)|(?P<smaller>smaller|shorter))"
-    r"(?:\s+(?:one|ones|version|option|options|size|model|than\s+that))?\W*$",
+    r"(?:\s+(?:one|ones|version|option|options|size|model|than\s+that))?(?:[\s,]+please)?\W*$",
     re.IGNORECASE,
 )
 # A question with a price of its own is narrowed, or sorted anew.

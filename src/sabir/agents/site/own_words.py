@@ -12,6 +12,12 @@ from sabir.search.query.translated import in_words_of
 
 _SPOKEN: Final = 0.1  # share of the items in a language from which a site is in it, too
 _NAMING: Final = 5  # letters of a word that may be within a field's name
+# English words that rules read, and that glossaries translate to.
+_READ: Final = frozenset(
+    """free cheap cheapest expensive open closed stock sold out rated top newest quickest admission ticket tickets price
+    rent event events today tomorrow morning afternoon evening night weekend week month year day hour hours minute
+    minutes spring summer autumn winter online""".split()  # noqa: SIM905
+)
 
 
 class SiteWords:
@@ -35,7 +41,8 @@ class SiteWords:
         """English words that rules do not read, in those of the site: "for beginners" as "for principiantes"."""
         if not await self._is_foreign():
             return english
-        return await in_words_of(english, "en", self._has_any, is_foreign=False, kept=await self._types())
+        kept = await self._types() | _READ
+        return await in_words_of(english, "en", self._has_any, is_foreign=False, kept=kept)
 
     async def _is_foreign(self) -> bool:
         """Whether some of the site is in another language than English."""

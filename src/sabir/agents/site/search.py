@@ -485,7 +485,8 @@ class Finding:
         colour, rest, condition = named
         text = rest if content_words(rest) else ""
         plain = await self.engine.search(SearchQuery(text, self.where(), 0, self._depth, CHANCE if text else 0.0))
-        least = _OF_COLOUR * plain.hits[0].score if text and plain.hits else 0.0
+        is_ranked = bool(text) and not only_filters(msgspec.structs.replace(self.parsed, text=text))
+        least = _OF_COLOUR * plain.hits[0].score if is_ranked and plain.hits else 0.0
         there = await self.engine.search(SearchQuery(text, (*self.where(), condition), 0, self._depth, least))
         parsed = msgspec.structs.replace(self.parsed, text=text)
         if there.hits:

@@ -107,6 +107,18 @@ def _of_day(match: re.Match[str], now: datetime) -> str:
     return _from_to(last + timedelta(days=1), last + timedelta(days=7))
 
 
+def _weekday_beside(match: re.Match[str], now: datetime) -> str:
+    """ "The Sunday before Christmas"."""
+    when = dates.span(match["when"], now)
+    if when is None or when.end - when.start > _DAY_SECONDS:
+        return ""
+    day = datetime.fromtimestamp(when.start, UTC).date()
+    wanted = WEEKDAYS.index(match["day"].casefold())
+    if match["relation"].casefold() == "before":
+        return f"on {_written(day - timedelta(days=(day.weekday() - wanted) % 7 or 7))}"
+    return f"on {_written(day + timedelta(days=(wanted - day.weekday()) % 7 or 7))}"
+
+
 def _after_next(match: re.Match[str], now: datetime) -> str:
     """ "The week after next": two weeks from now."""
     unit, today = (match["unit"] or match["other"]).casefold(), now.date()
@@ -164,6 +176,8 @@ _FORMS: Final[tuple[tuple[str, _Said], ...]] = (
     # Weeks and weekends.
     (rf"\b(?:(?:in|on|during|over)\s+)?(?:the\s+)?(?P<unit>weekend|week)\s+(?P<relation>of|before|after)\s+(?:the\s+)?(?P<when>{dates.plain_phrase()})",
      _of_day),
+    (rf"\b(?:on\s+)?(?:the\s+)?(?P<last>last\s+)?(?P<day>{_DAY})\s+(?P<relation>before|after)\s+(?:the\s+)?(?P<when>{dates.plain_phrase()})",
+     _weekday_beside),
     (rf"\bevery\s+(?P<day>{_DAY}|weekend|weekday)\b", _as(r"on \g<day>s")),
     (rf"\b(?:on\s+)?(?P<day>{_DAY}|weekend|weekday)\s+(?P<part>morning|afternoon|evening|night)s\b",
      _as(r"on \g<day>s in the \g<part>")),

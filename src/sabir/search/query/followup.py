@@ -16,7 +16,7 @@ from sabir.search.items.types import TYPE_WORDS
 
 from . import dates
 from .comparisons import OPERATOR, PATTERN
-from .vocabulary import DIETS
+from .vocabulary import DIETS, LANGUAGES
 from .words import STOPWORDS, fold, singular, tokens
 
 _flat = re.compile(r"\(\?P<\w+>")
@@ -49,13 +49,16 @@ _KINDS: Final = {
     r"(?:\s+[A-Z][\w'’.-]*)*(?:,\s*[A-Z]{2}\b)?",
     "open": r"\bopen\s+(?:late|early|now|today|all\s+(?:day|night|year))\b",
     "serves": r"\bfor\s+\d+\s+(?:people|persons|guests)\b|\bserves\s+\d+\b",
-    "without": r"\b(?:but\s+)?(?:without|no|excluding|except|not)\s+(?!more\b|less\b|over\b|under\b)(?:any\s+)?"
+    "language": rf"\b(?:in|speaking)\s+(?:{'|'.join(LANGUAGES)})\b",
+    "without": r"\b(?:but\s+)?(?:without|no|excluding|except(?:\s+for)?|other\s+than|apart\s+from|not)\s+"
+    r"(?!more\b|less\b|over\b|under\b)(?:(?:any|the|an?|for|in|by|from|with)\s+){0,2}"
     rf"{_WORD}(?:\s*,\s*{_WORD})*(?:\s*,?\s+(?:or|and|nor)\s+{_WORD})?",
     "with": rf"\b(?:with|containing|including|made\s+with)\s+{_WORD}(?:\s+{_WORD})?(?:\s+(?:and|or)\s+{_WORD})?",
     "for": rf"\bfor\s+(?:(?:the|my|our|a|an)\s+)?{_WORD}(?:\s+{_WORD})?",
+    "where": rf"\b(?:in|at|near|by|on)\s+the\s+{_WORD}(?=\W*$)",
     "by": r"\b(?:by|from)\s+[A-Z][\w'’.-]*(?:\s+[A-Z][\w'’.-]*)*",
 }
-_ADDED: Final = frozenset({"without", "with", "for"})  # a second one does not replace the first
+_ADDED: Final = frozenset({"without", "with", "where"})  # a second one does not replace the first
 
 _KIND_PATTERNS: Final = {
     kind: re.compile(pattern, re.I if kind not in ("place", "by") else 0) for kind, pattern in _KINDS.items()
@@ -336,7 +339,14 @@ def _order(rest: str) -> str | None:
     words = re.sub(
         r"\s+(?:than\s+(?:that|this|these|those)|of\s+(?:those|these|them|all)|please)$", "", words, flags=re.I
     )
-    return _ORDERS.get(" ".join(words.casefold().split()))
+    said = " ".join(words.casefold().split())
+    return _ORDERS.get(said) or (said if _SUPERLATIVE.fullmatch(said) else None)
+
+
+# "The longest": by any number that the site states.
+_SUPERLATIVE: Final = re.compile(
+    r"(?!(?:rest|west|east|guest|forest|request|honest|interest)\b)[a-z]{3,}est|(?:most|least)\s+[a-z]{4,}"
+)
 
 
 def _ordered(before: _Apart, order: str) -> str:

@@ -424,10 +424,13 @@ def _where(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 def _in_language(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "A guided tour in French", if items state their language."""
-    if "inlanguage" not in known.words:
-        return None
     name = match["language"].casefold()
-    return Phrase((Is("inlanguage", (LANGUAGES[name], name)),), keep=name)
+    stated = tuple(Is(field, (LANGUAGES[name], name)) for field in sorted(known.words) if "language" in field)
+    if match["speaks"] is None:
+        stated = tuple(item for item in stated if item.field == "inlanguage")
+    if not stated:
+        return None
+    return Phrase((AnyOf(stated) if len(stated) > 1 else stated[0],), keep=name)
 
 
 def _on_sale(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -568,7 +571,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (r"\b(?:i\s+can\s+buy\s+)?(?:in|from|on|at)\s+(?:the|your|this)\s+(?:whole\s+|entire\s+|online\s+|museum\s+|gift\s+|college\s+)?"
      r"(?:(?P<shop>shop|store|catalogu?e|range|inventory)|web\s?site|site|page|collection)\b(?!\s+(?!but\b|under\b|for\b)\w)",
      _in_the_shop),
-    (rf"\bin\s+(?P<language>{'|'.join(LANGUAGES)})\b(?!\s+[A-Z])", _in_language),
+    (rf"\b(?:in|(?P<speaks>(?:(?:that|which|who)\s+)?(?:speaks?|speaking|understands?)))\s+(?P<language>{'|'.join(LANGUAGES)})\b"
+     r"(?!\s+[A-Z])", _in_language),
     (r"\b(?:near(?:by)?|close\s+to|next\s+to|not\s+far\s+from|around)\s+(?P<far>)(?P<unit>)" + _REST, placing.near),
     (r"\b(?P<negated>not\s+)?(?:in|from|at|around)\s+(?P<article>the\s+)?" + _REST, placing.within),
     (r"\b(?:(?:that|which)\s+(?:has|have|contains?|includes?|uses?)|contain(?:ing|s)|includ(?:ing|es)|made\s+(?:with|of|from))\s+"

@@ -102,7 +102,8 @@ def knows(word: str, language: str) -> bool:
     """Whether a folded word is one of this language, and not of English, too."""
     if language == "fr" and _ELIDED.match(word):
         return True
-    if word in _homographs() or word in STOPWORDS or any(form in _table()["en"] for form in _forms(word, "en")):
+    english = {*_forms(word, "en")}
+    if word in _homographs() or word in STOPWORDS or english & _table()["en"].keys() or english & _untold()[0].keys():
         return False
     plain = [word, *(word.removesuffix(end) for end in _PLURALS[language] if word.endswith(end))]
     if any(form in _table()[language] for form in plain if len(form) >= _SHORTEST):
