@@ -225,8 +225,8 @@ def test_threads_take_turns_sooner_than_python_lets_them(tmp_path: Path) -> None
     """A busy event loop kept the store's thread waiting for Python's 5 ms, several times for each commit."""
     (tmp_path / "mine.py").write_text(AGENTS)
     with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: interval, use: 'mine:interval'}}]\n") as running:
-        told = httpx2.post(running.url + "/nlip/interval", content=say("how long?"), timeout=10).json()["content"]
-    assert float(told) == pytest.approx(SWITCH_SECONDS)
+        interval = httpx2.post(running.url + "/nlip/interval", content=say("how long?"), timeout=10).json()["content"]
+    assert float(interval) == pytest.approx(SWITCH_SECONDS)
     assert sys.getswitchinterval() > SWITCH_SECONDS
 
 
