@@ -156,8 +156,18 @@ def from_json(data: bytes, *, refusal: str = "", broken: bool = False) -> Checke
         faults.append(AnswerFault("CORE-5.0.1-sent", "the answer", "has text after the object"))
     if not isinstance(value, dict):
         raise CheckFailed(f"the answer is not a JSON object but {type(value).__name__}")
+    if _has_half_pair(value):
+        faults.append(AnswerFault("CORE-5.0.4-sent", "the answer", "has half of a surrogate pair"))
     faults += shape_faults(value, in_cbor=False)
     return CheckedAnswer(value, faults, refusal=refusal, broken=broken)
+
+
+def _has_half_pair(value: Json) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _decoded(data: bytes, faults: list[AnswerFault]) -> str:
@@ -231,6 +241,8 @@ def _fields_faults(fields: Json, where: str, clause: str, in_cbor: bool) -> Iter
         yield AnswerFault(
             f"CORE-{clause}.3-sent", f"{where}subformat", f"is {subformat!r:.50}, not the name of a subformat"
         )
+    elif isinstance(format_, str) and (what := _misnamed(format_.lower(), subformat)):
+        yield AnswerFault(f"CORE-{clause}.3-sent", f"{where}subformat", what)
     if "content" not in fields:
         yield AnswerFault(f"CORE-{clause}.4-sent", f"{where}content", "is missing")
     elif isinstance(format_, str) and (what := _misshapen(format_, str(subformat), fields["content"], in_cbor)):
@@ -240,6 +252,15 @@ def _fields_faults(fields: Json, where: str, clause: str, in_cbor: bool) -> Iter
     for name in OPTIONAL:
         if name in fields and fields[name] is None:
             yield AnswerFault("CORE-A", f"{where}{name}", "is null instead of absent")
+
+
+def _misnamed(format_: str, subformat: str) -> str:
+    """How a subformat does not belong to its format; empty if it does."""
+    if format_ == "location" and subformat.lower() not in ("text", "gps"):
+        return f"is {subformat!r:.50}, neither text nor gps"
+    if format_ == "binary" and "/" not in subformat:
+        return f"is {subformat!r:.50}, not a kind and an encoding such as image/png"
+    return ""
 
 
 def _misshapen(format_: str, subformat: str, content: Any, in_cbor: bool) -> str:

@@ -286,11 +286,25 @@ def _add_correlation_checks() -> None:
 _add_correlation_checks()
 
 
+@check("AMQP-4-not", DRAFT, "must", "correlation-id and to are those of the question in the answer to an invalid one")
+async def _correlated_error(target: AmqpTarget) -> None:
+    letter = await target.answer_or_silence(body(format="hologram"), content_type=amqp.JSON, correlation_id="bad")
+    if letter is None:
+        raise Skipped("it is not answered")
+    demand(letter.correlation_id == "bad", f"correlation-id comes back as {letter.correlation_id!r}")
+    demand(letter.to == target.place, f"the answer's to is {letter.to!r}")
+
+
 @check("AMQP-5-json", DRAFT, "must", "JSON is answered in JSON, and content-type says so")
 async def _json(target: AmqpTarget) -> None:
     letter = await target.answer(body(), content_type="application/json; charset=utf-8")
     demand(letter.content_type.startswith(amqp.JSON), f"content-type is {letter.content_type!r}")
     from_json(letter.body)
+
+
+@check("AMQP-5-case", DRAFT, "must", "a content-type is read in any letter case")
+async def _type_case(target: AmqpTarget) -> None:
+    taken(await target.answer(body(), content_type="Application/JSON"))
 
 
 @check("AMQP-5-cbor", DRAFT, "must", "CBOR with raw bytes is answered in CBOR, and content-type says so")
@@ -327,12 +341,18 @@ async def _fan_out(target: AmqpTarget) -> None:
     demand(got == {machine: amqp.JSON, audit: amqp.CBOR}, f"answers came as {got}")
 
 
-async def _wish(target: AmqpTarget, name: str) -> tuple[str, list[AmqpMessage]]:
+async def _wish(target: AmqpTarget, name: str, **more: Any) -> tuple[str, list[AmqpMessage]]:
     """A separate address that a letter requests by this property, and what arrived there."""
     places: asyncio.Queue[AmqpMessage] = asyncio.Queue()
     place = await target.other_place(places)
-    await target.send(body(), content_type=amqp.JSON, properties={name: place})
+    await target.send(body(), content_type=amqp.JSON, properties={name: place}, **more)
     return place, await target.answers_at(places, 1)
+
+
+@check("AMQP-7-alone", DRAFT, "should", "nlip-reply-<content-type> is enough, without reply-to")
+async def _alone(target: AmqpTarget) -> None:
+    _, letters = await _wish(target, "nlip-reply-application/json", reply_to="")
+    demand(letters, "no answer came there")
 
 
 @check("AMQP-7-only", DRAFT, "should", "nlip-reply-<content-type> overrides reply-to, which then gets no answer")

@@ -66,7 +66,8 @@ async def _query(target: HttpTarget) -> None:
 
 @check("HTTP-6.2-charset", "ECMA-431 6", "should", "application/json with a charset is accepted")
 async def _charset(target: HttpTarget) -> None:
-    answered(await target.post(HELLO, content_type="application/json; charset=utf-8"), "JSON with a charset")
+    for kind in ("application/json; charset=utf-8", "application/json;charset=UTF-8"):
+        answered(await target.post(HELLO, content_type=kind), f"a message as {kind}")
 
 
 @check("HTTP-6.2-case", "RFC 9110 8.3.1", "must", "a content type is read in any letter case")
@@ -85,6 +86,26 @@ async def _answer_type(target: HttpTarget) -> None:
     kind = response.kind
     demand(kind == "application/json" or kind.endswith("+json"), f"its content type is {kind or 'missing'}")
     demand(response.charset in ("", "utf-8"), f"its content type has the charset {response.charset}, and JSON is UTF-8")
+
+
+@check("HTTP-6.2-type-not", "RFC 9110 8.3", "should", "a rejection in JSON says that it is application/json")
+async def _rejection_type(target: HttpTarget) -> None:
+    response = await target.post({**HELLO, "format": "hologram"})
+    if response.status < 400 or not response.answer().is_message:
+        raise Skipped("it is not rejected by an NLIP message")
+    is_json = response.kind == "application/json" or response.kind.endswith("+json")
+    demand(is_json, f"its content type is {response.kind or 'missing'}")
+
+
+@check("CORE-5.0.4-raw", "ECMA-430 5, RFC 8259 8.1", "must", "letters beyond ASCII are read as plain UTF-8")
+async def _plain_utf8(target: HttpTarget) -> None:
+    body = json.dumps({**HELLO, "content": "naïve 東京 \U0001f600"}, ensure_ascii=False).encode()
+    answered(await target.post(body), "a message in plain UTF-8")
+
+
+@check("CORE-5.0.4-blanks", "ECMA-430 5, ECMA-404 4", "must", "blanks and line breaks around the object are read")
+async def _blanks(target: HttpTarget) -> None:
+    answered(await target.post(b" \r\n\t" + json.dumps(HELLO, indent=1).encode() + b" \n"), "a message with blanks")
 
 
 @check("HTTP-6.2-accept", "ECMA-431 6", "should", "the answer is an NLIP message whatever Accept says")
@@ -123,11 +144,12 @@ async def _preference_case(target: HttpTarget) -> None:
     "invalid credentials are ignored, or rejected with a hint about what is accepted",
 )
 async def _credentials(target: HttpTarget) -> None:
-    headers = {**JSON_TYPE, "authorization": "Bearer sabir-check-of-nobody"}
-    response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
-    demand(response.status < 500, f"HTTP {response.status}: it failed on them")
-    if response.status == 401:
-        demand("www-authenticate" in response.headers, "HTTP 401 without WWW-Authenticate (RFC 9110 15.5.2)")
+    for shown in ("Bearer sabir-check-of-nobody", "Basic c2FiaXI6Y2hlY2s=", "sabir-check-of-nobody"):
+        headers = {**JSON_TYPE, "authorization": shown}
+        response = await target.send("POST", target.url, json.dumps(HELLO).encode(), headers)
+        demand(response.status < 500, f"HTTP {response.status}: it failed on Authorization: {shown}")
+        if response.status == 401:
+            demand("www-authenticate" in response.headers, "HTTP 401 without WWW-Authenticate (RFC 9110 15.5.2)")
 
 
 @check("HTTP-P2", "overview paper", "should", "a rejection by policy is explained in an NLIP message")
@@ -462,9 +484,10 @@ async def _events_control(target: HttpTarget) -> None:
 
 @check("HTTP-6.2-q0", "RFC 9110 12.4.2", "must", "Accept: text/event-stream;q=0 gives no stream")
 async def _no_stream(target: HttpTarget) -> None:
-    response = await target.post(HELLO, accept=f"application/json, {EVENTS};q=0")
-    demand(response.kind != EVENTS, "it streams, although that was ruled out")
-    answered(response)
+    for weight in ("q=0", "q=0.000"):
+        response = await target.post(HELLO, accept=f"application/json, {EVENTS};{weight}")
+        demand(response.kind != EVENTS, f"it streams, although {weight} rules that out")
+        answered(response)
 
 
 # -- agreements -------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class NotUtf8(bytes):
     """The payload of a text frame that is not UTF-8."""
 
 
-Frame = bytes | str | list[bytes] | NotUtf8
+Frame = bytes | str | list[bytes] | list[str] | NotUtf8
 
 
 class Closed(CheckFailed):
@@ -144,7 +144,8 @@ class WsTarget:
                 return False
 
     async def _one(self, socket: ClientConnection, frame: Frame) -> bytes | str:
-        sent = b"".join(frame) if isinstance(frame, list) else frame.encode() if isinstance(frame, str) else frame
+        pieces = frame if isinstance(frame, list) else [frame]
+        sent = b"".join(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
         try:
             await socket.send(frame, text=isinstance(frame, NotUtf8) or None)
             answer = await socket.recv()
@@ -245,6 +246,12 @@ async def _fragments(target: WsTarget) -> None:
     await _taken(target, [frame[:10], frame[10:]])
 
 
+@check("WS-9-text", "ECMA-432 9, RFC 6455 5.4", "must", "a text message in several fragments is put together")
+async def _text_fragments(target: WsTarget) -> None:
+    frame = json.dumps(HELLO)
+    await _taken(target, [frame[:10], frame[10:]], TEXT)
+
+
 @check(
     "WS-7.2",
     "ECMA-432 7.2",
@@ -291,6 +298,10 @@ def _add_decoding_checks() -> None:
             found = read(answer)
             demand(found.messagetype == "error", "the answer is not of type Error")
             demand(found.parts and found.parts[0].format == "text", "the answer's format is not text")
+            language = found.parts[0].subformat.strip().lower()
+            demand(
+                language.partition("-")[0] in ("english", "en"), f"the answer's subformat is {language}, not English"
+            )
             demand(found.text, f"the answer does not say in words what is wrong with {name}")
 
         return run

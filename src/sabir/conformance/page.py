@@ -42,7 +42,7 @@ Answers are read leniently, so that one fault fails only one check. Checks whose
 the answers, and those that end in `-words` judge what they say. Checks whose id ends in `-not` send something that a
 server should reject.
 
-The suite itself is tested with a correct server and about 260 copies of it with one fault each
+The suite itself is tested with a correct server and about 320 copies of it with one fault each
 (`tests/conformance/reference`). Each fault must be found by the checks of the clause it breaks, and by no others.
 """
 

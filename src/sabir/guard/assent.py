@@ -45,6 +45,7 @@ _NO: Final = (
 )
 _CANCEL: Final = (
     "cancel|cancel it|cancel that|cancel this|cancel the task|cancel the work|cancel the question|"
+    "cancel your question|never mind cancel that|never mind cancel it|"
     "cancel the request|cancel that request|cancel this request|cancel that question|cancel that task|"
     "cancel everything|cancel what you are doing|stop what you are doing|stop what you're doing|stop doing that|"
     "cancel my question|cancel my request|abort|abort it|abort that|"
@@ -57,6 +58,7 @@ _CANCEL: Final = (
     "schon gut|abbruch|hör auf|hören sie auf|lass es|lassen sie es|hör damit auf|anhalten|"
     "cancela|cancelar|cancélalo|cancele|cancélelo|cancela eso|cancela la pregunta|"
     "cancela la tarea|para|detente|déjalo|déjelo|olvídalo|olvídelo|no importa|alto|basta|"
+    "annule ta question|annulez votre question|annule la question|annulez la question|"
     "detenlo|aborta|annule|annulez|annuler|annule ça|annule cela|annulez cela|annulez ça|"
     "annule la question|annule la tâche|arrête|arrêtez|arrête ça|arrêtez ça|laisse tomber|"
     "laissez tomber|oublie ça|oubliez ça|peu importe|ça suffit|abandonne"

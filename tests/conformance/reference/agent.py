@@ -151,7 +151,7 @@ def accepts_events(request: Request) -> bool:
     for item in request.headers.get("accept", "").split(","):
         name, *parameters = [piece.strip().lower() for piece in item.split(";")]
         if name == "text/event-stream":
-            return "q=0" not in parameters
+            return not any(parameter.rstrip("0").rstrip(".") in ("q=", "q=0") for parameter in parameters)
     return False
 
 

@@ -37,6 +37,7 @@ http("answers a charset with a page", "HTTP-6.2-charset", **responding(asked("co
 http(
     "says that JSON is HTML",
     "HTTP-6.2-type",
+    "HTTP-6.2-type-not",
     **responding(
         lambda _, response: response.headers.get("content-type") == "application/json",
         headers={"content-type": "text/html"},
@@ -234,7 +235,7 @@ websocket(
     ),
 )
 websocket("closes after one message", "WS-6-again", "WS-11-open", "WS-7.2", **quirk("once"))
-websocket("does not put fragments together", "WS-9", **quirk("no fragments"))
+websocket("does not put fragments together", "WS-9", "WS-9-text", **quirk("no fragments"))
 websocket("does not answer a ping", "WS-10", **quirk("no pong"))
 websocket("takes two messages in one frame", "WS-7.1-one", **ignoring("trailing"))
 websocket(
@@ -329,9 +330,9 @@ def letters(**changes: Any) -> dict[str, Any]:
     return {"letter": lambda asked, letter: replace(letter, **changes)}
 
 
-amqp("does not say to", "AMQP-2", "AMQP-3", "AMQP-7", "D-42", **letters(to=None))
-amqp("says another to", "AMQP-3", "AMQP-7", "D-42", **letters(to="elsewhere"))
-amqp("does not copy correlation-id", "AMQP-4", "AMQP-3-none", "AMQP-8", **letters(correlation_id=None))
+amqp("does not say to", "AMQP-2", "AMQP-3", "AMQP-4-not", "AMQP-7", "D-42", **letters(to=None))
+amqp("says another to", "AMQP-3", "AMQP-4-not", "AMQP-7", "D-42", **letters(to="elsewhere"))
+amqp("does not copy correlation-id", "AMQP-4", "AMQP-4-not", "AMQP-3-none", "AMQP-8", **letters(correlation_id=None))
 amqp(
     "turns correlation-id into a string",
     "AMQP-4",
@@ -358,7 +359,7 @@ amqp(
         replace(letter, body=encode(error("no"))) if "x-trace" in (asked.properties or {}) else letter
     ),
 )
-amqp("does not answer where it is asked to", "AMQP-7", "D-42", **quirk("no wishes"))
+amqp("does not answer where it is asked to", "AMQP-7", "AMQP-7-alone", "D-42", **quirk("no wishes"))
 amqp("does not read CBOR without content-type", "D-41", **quirk("only json"))
 amqp("does not read strings", "D-43", **quirk("no strings"))
 amqp(
@@ -479,7 +480,15 @@ websocket(
         answer.replace('"messagetype": "control"', '"messagetype": "data"') if isinstance(answer, str) else answer
     ),
 )
-amqp("answers every letter twice", "AMQP-0", "AMQP-8", "CORE-6.2-apart", "D-19", **quirk("answers twice"))
+amqp(
+    "answers every letter twice",
+    "AMQP-0",
+    "AMQP-8",
+    "CORE-6.2-apart",
+    "CORE-6.2.1-own",
+    "D-19",
+    **quirk("answers twice"),
+)
 amqp("answers at reply-to as well", "AMQP-7-only", **quirk("answers at reply-to too"))
 amqp(
     "does not take a charset",

@@ -75,6 +75,7 @@ def letters(agent: Agent, asked: Message) -> Iterator[Letter]:
     if isinstance(asked.body, str) and "no strings" in agent.faults.quirks:
         return
     kind = str(asked.content_type).partition(";")[0]
+    kind = kind if kind == "None" else kind.lower()
     if kind == "None":  # proton's way to say that there is no value
         kind = JSON if body.lstrip()[:1] == b"{" or "only json" in agent.faults.quirks else CBOR
     reply = _reply(agent, body, kind)

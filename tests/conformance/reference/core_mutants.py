@@ -45,6 +45,7 @@ http("does not take a language tag", "CORE-5.3-text", **refusing(having(subforma
 http(
     "fails on letters beyond ASCII",
     "CORE-5.3-text",
+    "CORE-5.0.4-raw",
     **refusing(lambda m: any("東京" in str(part.get("content")) for part in parts(m)), 500),
 )
 http(
@@ -261,6 +262,8 @@ everywhere(
 in_both(
     "loses all tokens but the last",
     "CORE-6.2-b",
+    "CORE-6.2-many",
+    "CORE-6.2-same",
     "D-17-order",
     **losing(lambda message, part: part is not message.tokens[-1] and part["content"] != "check-shape"),
 )
@@ -307,6 +310,8 @@ http(
 http(
     "loses the second of two tokens",
     "CORE-6.2-b",
+    "CORE-6.2-many",
+    "CORE-6.2-same",
     "D-17-order",
     **losing(
         lambda message, part: part is not message.tokens[0] and not str(part["content"]).startswith("check-shape")
@@ -378,6 +383,8 @@ everywhere(
 http(
     "answers control with data",
     "CORE-6.3",
+    "CORE-6.3-unknown",
+    "CORE-6.3-upload",
     "CORE-6.3-first",
     "CORE-6.3-async",
     "CORE-6.3-events",
@@ -388,6 +395,8 @@ http(
 websocket(
     "answers control with data",
     "CORE-6.3",
+    "CORE-6.3-unknown",
+    "CORE-6.3-upload",
     "CORE-6.3-first",
     "WS-7.2-control",
     "CORE-6.3-case",
@@ -397,6 +406,8 @@ websocket(
 amqp(
     "answers control with data",
     "CORE-6.3",
+    "CORE-6.3-unknown",
+    "CORE-6.3-upload",
     "CORE-6.3-first",
     "CORE-6.3-case",
     "D-19",

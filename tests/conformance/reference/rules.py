@@ -57,6 +57,7 @@ def from_json(data: bytes, ignore: Collection[str] = ()) -> Any:
             parse_constant=float if "constants" in ignore else _no_constant,
             object_pairs_hook=dict if "duplicates" in ignore else _no_duplicates,
         )
+        words = words.lstrip(" \t\r\n")
         value, end = decoder.raw_decode(words)
         if words[end:].strip() and "trailing" not in ignore:
             raise Rejected(400, "there is text behind the JSON value")
@@ -103,6 +104,10 @@ def _is_text(part: Part) -> bool:
     return isinstance(part["content"], str)
 
 
+def _is_base64(content: Any) -> bool:
+    return not isinstance(content, str) or bool(re.fullmatch(r"[A-Za-z0-9+/=\s_-]*", content))
+
+
 def _is_absolute(part: Part) -> bool:
     return bool(re.match(r"[a-z][a-z0-9+.-]*:\S", str(part["content"])))
 
@@ -115,6 +120,7 @@ PART_RULES: dict[str, Rule] = {
     "label": lambda part: isinstance(part.get("label", ""), str | int | None),
     "text content": lambda part: part["format"] != "text" or _is_text(part),
     "binary content": lambda part: part["format"] != "binary" or isinstance(part["content"], str | bytes),
+    "base64 content": lambda part: part["format"] != "binary" or _is_base64(part["content"]),
     "xml content": lambda part: _kind(part) != ("structured", "xml") or _is_text(part),
     "uri content": lambda part: _kind(part) != ("structured", "uri") or _is_absolute(part),
     "location subformat": lambda part: part["format"] != "location" or _kind(part)[1] in ("text", "gps"),

@@ -111,7 +111,8 @@ class WebSocket:
         if frame.opcode is not Opcode.CONT:
             self._fragments, self._opcode = [], frame.opcode
         self._fragments.append(bytes(frame.data))
-        if frame.fin or "no fragments" in self._quirks:
+        no_text = "no text fragments" in self._quirks and self._opcode is Opcode.TEXT
+        if frame.fin or no_text or "no fragments" in self._quirks:
             self._message(b"".join(self._fragments))
 
     def _message(self, data: bytes) -> None:

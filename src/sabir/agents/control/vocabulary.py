@@ -14,7 +14,9 @@ from .lexicon import words_of
 
 MAX_WORDS: Final = 50
 _QUOTES: Final = frozenset("\"'“”„«»‘`")
-_POLITE: Final = (
+_BESIDE: Final = (  # words before or after the request that do not change it
+    ("from", "now", "on"), ("ab", "jetzt"), ("von", "jetzt", "an"), ("a", "partir", "de", "ahora"), ("desde", "ahora"),
+    ("à", "partir", "de", "maintenant"), ("dorénavant",),
     ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"), ("svp",), ("stp",),
 )  # fmt: skip
 _JOINERS: Final = frozenset({",", "or", "and", "oder", "und", "o", "y", "ou", "et", "nor"})
@@ -38,7 +40,7 @@ class Openers:
         words = words_of(text, elisions=self._elisions)
         while words and words[-1] in (".", "!", "\n"):
             words.pop()
-        words = _without_politeness(words)
+        words = _without_beside(words)
         for phrases, is_only in ((self._only, True), (self._if_only, False)):
             for phrase in phrases:
                 if tuple(words[: len(phrase)]) == phrase:
@@ -67,13 +69,13 @@ class Openers:
         return found if 2 <= len(found) <= MAX_WORDS and not expects_word else None
 
 
-def _without_politeness(words: list[str]) -> list[str]:
-    for polite in _POLITE:
-        if tuple(words[: len(polite)]) == polite:
-            words = words[len(polite) :]
+def _without_beside(words: list[str]) -> list[str]:
+    for beside in _BESIDE:
+        if tuple(words[: len(beside)]) == beside:
+            words = words[len(beside) :]
             words = words[1:] if words[:1] == [","] else words
-        if tuple(words[-len(polite) :]) == polite:
-            words = words[: -len(polite)]
+        if tuple(words[-len(beside) :]) == beside:
+            words = words[: -len(beside)]
             words = words[:-1] if words[-1:] == [","] else words
     return words
 
