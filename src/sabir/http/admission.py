@@ -6,13 +6,14 @@ the protocol.
 
 from __future__ import annotations
 
+import time
 from collections.abc import MutableMapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.types import Send
 
-from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError, ShuttingDown
+from sabir.errors import BadInput, NotFound, RateLimited, Refused, SabirError, ShuttingDown, Unauthenticated
 from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import stranger_at
@@ -60,6 +61,21 @@ class Admission(msgspec.Struct, eq=False):
         """
         self.caller = caller = await self.services.identity.caller(self.credentials)
         return caller
+
+    async def check_still_valid(self) -> None:
+        """For connections that stay open: check again that the credentials are valid.
+
+        Raises:
+            Unauthenticated: the key was revoked, or the token has expired.
+        """
+        caller = self.caller
+        if caller is None or caller.is_anonymous:
+            return
+        until = caller.claims.get("exp")
+        if isinstance(until, int | float) and time.time() > until:
+            raise Unauthenticated("the token of this connection has expired; open another")
+        if self.credentials.scheme("dpop") is None:  # whose proof is valid only once
+            await self.services.identity.caller(self.credentials)
 
     def check_open(self) -> None:
         """Check the rate before a body is read, so that a flood costs little. Charges nothing.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx2
 import pytest
+from websockets.sync.client import connect
 
 from conftest import Serve
 from sabir.agents.echo import echo
@@ -72,3 +76,40 @@ def test_a_revoked_key_does_not_live_on_in_its_pass(serve: Serve, home: Path, of
         again = bearer.ask({**wish, "submessages": [given]})
         assert again.status_code == 401
         assert not [part for part in passes_in(again) if part != given]
+
+
+def act(text: str) -> dict[str, Any]:
+    request = {"task_type": "ask", "task_description": text}
+    return {"performative": "TASK_REQUEST", "sender": {"agent_id": "pat"}, "receiver": {"agent_id": "echo"},
+            "message_id": str(uuid4()), "payload": request}  # fmt: skip
+
+
+def test_a_revoked_key_ends_an_open_acl_websocket(serve: Serve, home: Path, office: Office) -> None:
+    item_id, key = office.add("pat")
+    served = serve(Gateway(echo, home=home, guard=SETTINGS))
+    headers = {"authorization": f"Bearer {key}"}
+    with connect(f"{served.ws_url}/acl/ws/pat", additional_headers=headers) as socket:
+        socket.send(json.dumps({"send": act("before")}))
+        seen: list[dict[str, Any]] = []
+        while not any("INFORM_RESULT" in json.dumps(item) for item in seen):
+            seen.append(json.loads(socket.recv(timeout=20)))
+        office.revoke(item_id)
+        socket.send(json.dumps({"send": act("after")}))
+        assert "error" in json.loads(socket.recv(timeout=20))
+
+
+def test_a_revoked_key_ends_an_open_acl_stream(serve: Serve, home: Path, office: Office) -> None:
+    """The message that comes after it is not delivered."""
+    (item_id, key), (_, other) = office.add("pat"), office.add("quinn")
+    served = serve(Gateway(echo, home=home, guard=SETTINGS))
+    with (
+        httpx2.Client(base_url=served.url, timeout=20) as client,
+        client.stream("GET", "/acl/inbox/pat", headers={"authorization": f"Bearer {key}"}) as stream,
+    ):
+        lines = stream.iter_lines()
+        next(lines)
+        office.revoke(item_id)
+        letter = {**act("secret"), "sender": {"agent_id": "quinn"}, "receiver": {"agent_id": "pat"}}
+        posted = client.post("/acl", json=letter, headers={"authorization": f"Bearer {other}"})
+        assert posted.status_code == 202
+        assert "secret" not in "".join(lines)

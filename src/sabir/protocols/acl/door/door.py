@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sabir.bus.store import StoreBus
 from sabir.cluster.directory import Directory
 from sabir.dialogues.service import Dialogues, Posted, letter_id, limits_for
-from sabir.errors import BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unreadable
+from sabir.errors import BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unauthenticated, Unreadable
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import disconnected
 from sabir.http.door import Door, settings_for
@@ -223,7 +223,7 @@ class Acl(Door):
                 await inbox.acknowledge(int(last[:18]))
             if accept_of(headers.get(b"accept", b"")).wants_json:
                 return await respond(limited, 200, await self._listed(agent))
-            await self._stream(inbox, receive, limited, ide=False)
+            await self._stream(inbox, admission, receive, limited, ide=False)
         except (SabirError, Rejected) as exc:
             await self._refuse(limited, exc, admission)
 
@@ -275,14 +275,14 @@ class Acl(Door):
             last = headers_of(scope).get(b"last-event-id", b"").decode("latin-1")
             if last.isascii() and last.isdigit():
                 await inbox.acknowledge(int(last[:18]))
-            await self._stream(inbox, receive, limited, ide=scope["path"] == "/mcp-events")
+            await self._stream(inbox, admission, receive, limited, ide=scope["path"] == "/mcp-events")
         except (SabirError, Rejected) as exc:
             await self._refuse(limited, exc, admission)
 
-    async def _stream(self, inbox: Inbox, receive: Receive, send: Send, *, ide: bool) -> None:
+    async def _stream(self, inbox: Inbox, admission: Admission, receive: Receive, send: Send, *, ide: bool) -> None:
         await start_events(send)
         await send_events(send, COMMENT)
-        streaming = asyncio.create_task(self._write(inbox, send, ide=ide), name="acl inbox")
+        streaming = asyncio.create_task(self._write(inbox, admission, send, ide=ide), name="acl inbox")
         leaving = asyncio.create_task(disconnected(receive), name="acl inbox: leaving")
         try:
             await asyncio.wait((streaming, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -290,11 +290,15 @@ class Acl(Door):
             leaving.cancel()
             streaming.cancel()
             await asyncio.gather(streaming, leaving, return_exceptions=True)
-        if self.is_stopping():
+        ended = streaming.exception() if streaming.done() and not streaming.cancelled() else None
+        if isinstance(ended, Unauthenticated):
+            await admission.rejected(ended)
+        if self.is_stopping() or ended is not None:
             await send_events(send, b"", last=True)
 
-    async def _write(self, inbox: Inbox, send: Send, *, ide: bool) -> None:
+    async def _write(self, inbox: Inbox, admission: Admission, send: Send, *, ide: bool) -> None:
         async for item in inbox.messages():
+            await admission.check_still_valid()
             if item is None:
                 await send_events(send, COMMENT)
                 continue

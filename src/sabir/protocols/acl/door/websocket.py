@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from sabir.errors import BadMessage, SabirError, TooLarge
-from sabir.guard import Credentials
+from sabir.errors import BadMessage, SabirError, TooLarge, Unauthenticated
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.message import JSON
 from sabir.protocols.acl.wire.acts import PROTOCOL
@@ -47,17 +46,18 @@ class AclSocket:
             await send({"type": "websocket.close", "code": _NOT_YOURS, "reason": str(exc)[:120]})
             return
         await send({"type": "websocket.accept"})
-        await _Connection(self._door, agent, caller, admission.credentials, send).run(receive)
+        await _Connection(self._door, agent, caller, admission, send).run(receive)
 
 
 class _Connection:
     """One connection of one agent."""
 
-    def __init__(self, door: Acl, agent: str, caller: Caller, credentials: Credentials, send: Send) -> None:
+    def __init__(self, door: Acl, agent: str, caller: Caller, admission: Admission, send: Send) -> None:
         self._door = door
         self._agent = agent
         self._caller = caller
-        self._credentials = credentials
+        self._opened = admission
+        self._credentials = admission.credentials
         self._send = send
         self._inbox = Inbox(door.dialogues, (agent,), door.is_stopping)
 
@@ -72,9 +72,13 @@ class _Connection:
             await asyncio.gather(writing, reading, return_exceptions=True)
         if self._door.is_stopping():
             await self._send({"type": "websocket.close", "code": 1001, "reason": "the gateway stops"})
+        elif writing.done() and not writing.cancelled() and isinstance(exc := writing.exception(), Unauthenticated):
+            await self._opened.rejected(exc)
+            await self._send({"type": "websocket.close", "code": _NOT_YOURS, "reason": str(exc)[:120]})
 
     async def _write(self) -> None:
         async for item in self._inbox.messages():
+            await self._opened.check_still_valid()
             if item is not None:
                 number, envelope = item
                 await self._frame({"id": number, "message": plain(envelope)})
@@ -93,6 +97,7 @@ class _Connection:
         envelope: Envelope | None = None
         value: JSON = None
         try:
+            await self._opened.check_still_valid()
             frame = await self._value(text, admission)
             if isinstance(frame, dict) and is_number(frame.get("ack")):
                 await self._inbox.acknowledge(frame["ack"])
