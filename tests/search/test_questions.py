@@ -1,4 +1,4 @@
-"""The question sets: what visitors ask of ten sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of sixteen sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
@@ -10,8 +10,9 @@ That of the eighth set, 249 questions, 109 of them about a library, a kind of si
 72, 17; negation 67, 20; date 74, 13; follow-up 79, 11; typo 100, 0; language 39, 44; out of scope 100, 0; injection
 71, 29. Its failures were then read, and rules were changed for kinds of them; what it says since is no first run.
 
-That of the ninth set, 267 questions, 117 of them about a campsite: 73.4 % right, 11.6 % wrong. It does not meet the
-limits of the others; its own (``OWN_LIMITS``) keep it from getting worse.
+The first run of the ninth set, 267 questions, 117 of them about a campsite: 73.4 % right, 11.6 % wrong. That of
+"own_sites", 281 questions about six small sites: 53.4 % right, 12.5 % wrong. Neither meets the limits of the others;
+their own (``OWN_LIMITS``) keep them from getting worse.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .asking import NOW, SOURCES, UNSEEN, Judged, Verdict, answered, opened, que
 
 MIN_RIGHT = 0.92
 MAX_WRONG = 0.02
-OWN_LIMITS = {"ninth": (0.76, 0.10)}  # least right, most wrong
+OWN_LIMITS = {"ninth": (0.84, 0.07), "own_sites": (0.89, 0.03)}  # least right, most wrong
 
 
 pytestmark = pytest.mark.timeout(600)  # the fixture asks more than 1,500 questions

@@ -30,13 +30,12 @@ from sabir.search import (
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
 from sabir.search.answers.statements import answered_by, is_unsaid
-from sabir.search.engine.embed import is_word
-from sabir.search.items.attributes import recalled
+from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import During, Has, holds
-from sabir.search.query.glossary import glossary, glossed, heads_of, language_of, same_words
+from sabir.search.query.conditions import During, Has, Range, holds
+from sabir.search.query.glossary import glossary, glossed, language_of
 from sabir.search.query.negation import is_refused, refused
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
@@ -49,15 +48,15 @@ from sabir.search.query.relaxing import (
     only_filters,
     unheld,
 )
-from sabir.search.query.spelling import corrected, doubtful, nearest, strange
 from sabir.search.query.structured import kinds
 from sabir.search.query.text import MAX_READ, is_prose
-from sabir.search.query.words import content_words, fold, tokens
+from sabir.search.query.words import content_words, tokens
 
 from .hits import happens, speaks_of, widened
 from .narrowing import among_others, by_own_kinds, part_apart, types_of
 from .own_words import SiteWords
 from .request import SiteAsk
+from .spoken import SpokenQuestion
 from .stating import stated_subject
 from .subject import Subject, subject_of
 from .wording import coming_next
@@ -69,30 +68,32 @@ _COMING: Final = 200  # items searched for what comes next
 _FEW: Final = 2  # with fewer results of a type than this, those of its wider type follow
 _MISSED: Final = 6  # conditions tried one by one if nothing meets them all
 _OF_COLOUR: Final = 0.6  # share of the best score that a thing in the requested colour must have
-_COMPOUND: Final = 9  # a German word with this many letters may be a compound
-_COMPOUNDS: Final = 4  # compounds of one question that are tried
-_SLIPS: Final = 4  # words of one question that are tried as misspelt
-_LOOKED_THROUGH: Final = 20  # hits whose words may be the one that was meant
-_READ: Final = 2_000  # characters of a text
 _SHORT: Final = 3  # meaningful words of a short question; in a longer one, the tail may matter
 _FAR: Final = 35.0  # below this score, even the best hit is only remotely related
 _GOOD: Final = 40.0  # from this score, the best hit shows what is meant
 _TAIL: Final = 0.6  # share of the best score below which a hit of a short question is chance
 _MET: Final = 80.0  # minimum score of what meets all conditions of a question with nothing else
 _SURE: Final = 60.0  # from this score, something here is about the question
+_REMOTE: Final = 14.0  # below this score, something is not even related
+_CLOSEST: Final = 3  # results that are shown if none is plainly about the question
 _DOUBTFUL: Final = 25.0  # below this score, even the best is chance, if nothing else was asked for
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
 
 
-class Finding:
+def _is_hard(condition: Condition) -> bool:
+    """Whether something that does not meet it is no help; a time of the day may not have been meant as a filter."""
+    return not (is_time(condition) or (isinstance(condition, Range) and condition.field == START_HOUR))
+
+
+class Finding(SpokenQuestion):
     """The state of a search: ``pool`` by falling score, ``hits`` the page of it, ``parsed`` what it was based on."""
 
     def __init__(self, engine: Engine, site: str | None, ask: SiteAsk, now: datetime, limit: int) -> None:
-        self.engine, self.site, self.ask, self.now = engine, site, ask, now
+        super().__init__(engine, site)
+        self.ask, self.now = ask, now
         self._usual = limit
-        self.question = ""
         self.start = ask.start
         self.pool: tuple[Hit, ...] = ()
         self.hits: tuple[Hit, ...] = ()
@@ -104,6 +105,7 @@ class Finding:
         self._ruled = 0  # conditions read by rules, besides words that are field values
         self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
+        self._is_remote = False  # whether only what comes closest is shown
         self.said_in = ""  # the language of a question that is read in English
         self.coverage = 1.0
 
@@ -150,7 +152,7 @@ class Finding:
         return is_weak and not self._statement and not asks_elsewhere(self.question)
 
     async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters, self.hint, self.unmet = filters, "", ""
+        self.filters, self.hint, self.unmet, self._is_remote = filters, "", "", False
         self.subject = None
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
@@ -186,6 +188,7 @@ class Finding:
         self._note_unmet()
         self._heed_answer()
         await self._state_described(known)
+        await self._find_remote()
 
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question, or what a page says of it."""
@@ -243,6 +246,8 @@ class Finding:
         if not self.pool and not self.hint:
             await self._find_closest()
         if not self.pool and not self.hint:
+            await self._find_regardless()
+        if not self.pool and not self.hint:
             await self._find_nearly()
 
     async def _widen(self) -> None:
@@ -261,57 +266,6 @@ class Finding:
             self.parsed = narrow
         self.total = max(total, len(pool) + len(behind))
         self._show((*pool, *behind))
-
-    async def _in_english(self) -> str:
-        """The question as the rules read it: in English, with spelling corrected if no item has the words as
-        written."""
-        language = language_of(self.question)
-        if len(self.question) > MAX_READ:
-            return glossed(self.question, language)
-        question = (
-            await self._spelt()
-            if language == "en"
-            else await SiteWords(self.engine, self.own()).named(glossed(self.question, language))
-        )
-        return await self._taken_apart(question, by_index=language == "de") if language in ("de", "en") else question
-
-    async def _spelt(self, *, foods: bool = True) -> str:
-        """The question with misspelt words corrected, if no item has them as written."""
-        if len(self.question) > MAX_READ or language_of(self.question) != "en":
-            return self.question
-        slips: dict[str, str] = {}
-        for word in [word for word in strange(self.question) if not is_word(word)][:_SLIPS]:
-            if not await self._is_here(word) and (meant := nearest(word, await self._words_near(word))):
-                slips[word] = meant  # a word of this site is likelier than one of a list
-        for slip, word in doubtful(self.question, foods=foods):
-            if slip not in slips and not is_word(slip) and not await self._is_here(slip):
-                slips[slip] = word
-        return corrected(self.question, slips)
-
-    async def _words_near(self, word: str) -> list[str]:
-        """The words of the items that are found for a word, although none contains it."""
-        hits = (await self.engine.search(SearchQuery(word, self.own(), 0, _LOOKED_THROUGH))).hits
-        texts = (f"{hit.item.name} {hit.item.description} {hit.item.text[:_READ]}" for hit in hits)
-        stated = (label for hit in hits for labels in recalled(hit.item).labels.values() for label in labels)
-        return [word for text in (*texts, *stated) for word in tokens(text)]
-
-    async def _is_here(self, word: str) -> bool:
-        return await self.engine.count((Has((fold(word),)),)) > 0
-
-    async def _taken_apart(self, question: str, *, by_index: bool) -> str:
-        """The question with the last part of long words that no item has: "Fahrradschlösser" also as "Schlösser".
-
-        The last part is a word in the glossaries, or, with ``by_index``, one that an item has.
-        """
-        words = [word for word in question.split() if len(word.strip(" ?!.,")) >= _COMPOUND]
-        for word in words[:_COMPOUNDS]:
-            if await self._is_here(word.strip(" ?!.,")):
-                continue
-            for head in heads_of(word.strip(" ?!.,")):
-                if fold(head) in same_words() or (by_index and await self._is_here(head)):
-                    question = question.replace(word, f"{word} {head}")
-                    break
-        return question
 
     async def _categorized(self, given: Parsed, spoken: Parsed, known: Fields) -> Parsed:
         """Turn words that are categories or cuisines here into conditions, while something meets them all."""
@@ -401,6 +355,7 @@ class Finding:
     def _lead(self, first: Hit) -> None:
         """Put this hit first."""
         others = tuple(hit for hit in self.pool if hit.item != first.item)
+        first = msgspec.structs.replace(first, score=max(first.score, *(hit.score for hit in others), 0.0))
         self.total = max(self.total, len(others) + 1)
         self._show((first, *others))
 
@@ -428,6 +383,39 @@ class Finding:
         if pool and (not self.pool or pool[0].score >= CLOSE * self.pool[0].score):
             self.parsed, self.total = bound, total
             self._show(pool)
+
+    async def _find_regardless(self) -> None:
+        """What the words are about, if nothing of that is at the time: "somewhere to practise in the afternoon"."""
+        own, parsed = self.own(), self.parsed
+        said = [words for words in parsed.said if words]
+        if (
+            not said
+            or not parsed.text
+            or self.ask.min_score is not None
+            or any(map(_is_hard, inner(parsed.conditions)))
+        ):
+            return
+        found = await self.engine.search(SearchQuery(parsed.text, own, 0, self._depth, CHANCE))
+        least = _TAIL * found.hits[0].score if found.hits else 0.0
+        if found.hits:
+            self.unmet = " ".join(said)
+            self.parsed = msgspec.structs.replace(
+                parsed.without(self.unmet, "nothing here meets it"), conditions=(), said=()
+            )
+            self._show(tuple(hit for hit in found.hits if hit.score >= least))
+            self.total = len(self.pool)
+
+    async def _find_remote(self) -> None:
+        """What comes closest, if nothing is plainly about the question; it is shown as such."""
+        is_asked = self.question and not self.filters and self.ask.min_score is None and not self.start
+        if self.pool or self.hint or not is_asked or asks_elsewhere(self.question):
+            return
+        found = await self.engine.search(SearchQuery(self.question, self.own(), 0, _CLOSEST, _REMOTE))
+        if found.hits and all(hit.semantic is not None for hit in found.hits):
+            self.parsed = msgspec.structs.replace(self.parsed, conditions=(), said=(), order=None, ordered="")
+            self._is_remote = True
+            self._show(tuple(hit for hit in found.hits if hit.score >= _TAIL * found.hits[0].score))
+            self.total = len(self.pool)
 
     async def _find_nearly(self) -> None:
         """What meets the conditions, if there are any and nothing that meets them is about the words."""
@@ -518,6 +506,8 @@ class Finding:
     @property
     def is_far_off(self) -> bool:
         """Whether even the best result is only remotely related to the question."""
+        if self._is_remote:
+            return bool(self.pool)
         if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
             return False
         best = self.pool[0]
@@ -565,10 +555,6 @@ class Finding:
         stems = refused(self.parsed.conditions)
         self._show(tuple(hit for hit in found.hits if not is_refused(hit.item, stems)))
         self.total = max(found.total, len(self.pool))
-
-    def own(self) -> tuple[Condition, ...]:
-        """The condition that everything of this agent's site meets."""
-        return (OnSite((self.site,)),) if self.site is not None else ()
 
     def where(self) -> tuple[Condition, ...]:
         return (*self.own(), *self.parsed.conditions)

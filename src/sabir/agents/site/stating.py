@@ -13,7 +13,8 @@ from typing import Final
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
 from sabir.search.answers.offers import offer_named_in
-from sabir.search.answers.statements import field_value, is_unsaid, yes
+from sabir.search.answers.reading import WHERE, kind_asked, telling
+from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
 from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
 from sabir.search.query.conditions import Is, holds
@@ -26,6 +27,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .hits import starts_in
 from .quoting import own_question, quoted
+from .reader import leads, read_answer
 from .subject import ASKING, DEFINITE, MAX_LENGTH, SEARCHES, Subject, answered_subject, with_others
 
 _LOOKED_AT: Final = 8  # hits that may be meant
@@ -55,15 +57,58 @@ async def stated_subject(
             return found
     if subject is None and is_there and (flagged := await _has_feature(english, engine, where, known, now, language)):
         return flagged
-    if asks_elsewhere(english) or is_there:
+    if asks_elsewhere(english):
         return None
+    if is_there:
+        return await _read(english, subject, pool, engine, where, known, now, language, is_there)
     if subject is None and (offered := await _by_offer(english, engine, where, known, now)):
         return offered
     named = subject.hit.item.name if subject is not None else ""
     if found := await quoted(english, engine, where, named, known, now):
         return found
     best = pool[0].score if pool else 0.0
-    return await own_question(english, engine, where, language, best) if subject is None else None
+    asked_here = await own_question(english, engine, where, language, best) if subject is None else None
+    if asked_here is not None:
+        return asked_here
+    return await _read(english, subject, pool, engine, where, known, now, language, is_there)
+
+
+async def _read(
+    english: str,
+    subject: Subject | None,
+    pool: Sequence[Hit],
+    engine: Engine,
+    where: tuple[Condition, ...],
+    known: Fields,
+    now: datetime,
+    language: str,
+    is_there: bool,
+) -> Subject | None:
+    """What any statement says; not if the question looks for things by conditions: "which branches open on Sunday?"."""
+    read = from_text(english, known, now) if len(english) <= MAX_LENGTH else None
+    if read is None or (SEARCHES.search(english) and not is_yes_no(english)):
+        return None
+    narrowing = [condition for condition in read.conditions if not isinstance(condition, OfType)]
+    is_open_to_any = kind_asked(english) in (None, WHERE) and not is_yes_no(english)
+    is_listing = bool(narrowing or read.order) and (is_there or is_open_to_any)
+    if is_listing and subject is None:
+        return None
+    if subject is None and not narrowing and (found := _of_leader(english, pool, known, now, language)) is not None:
+        return found
+    return await read_answer(english, subject.hit if subject else None, pool, engine, where, language)
+
+
+def _of_leader(english: str, pool: Sequence[Hit], known: Fields, now: datetime, language: str) -> Subject | None:
+    """The fact that is asked for, of the thing that is clearly the best match, if it has most words of the question."""
+    wanted = asked(english, english, known, now)
+    is_asked = wanted.fields and not wanted.is_yes_no and (begins_open(english) or DEFINITE.search(english))
+    if not is_asked or not leads(pool):
+        return None
+    item = pool[0].item
+    words = telling(english)
+    left = [word for word in words if word not in ASKING and not has_every((word,), pool[0])]
+    statement = stated_fact(item, wanted, language) if 2 * len(left) < len(words) else ""
+    return Subject(pool[0], wanted, english, statement) if statement else None
 
 
 async def _by_offer(
@@ -160,6 +205,8 @@ def _is_asked(english: str, wanted: Asked) -> bool:
         return False
     if wanted.is_yes_no:
         return is_yes_no(english) and bool(wanted.conditions)
+    if wanted.fields[:1] == ("address",) and not begins_open(english) and "where" in tokens(english):
+        return False  # "a pub where dogs are welcome"
     return begins_open(english) or DEFINITE.search(english) is not None
 
 

@@ -11,9 +11,21 @@ import msgspec
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, Parsed, SearchQuery, resolved
 from sabir.search.answers.fields import asked_field, covered, flag
-from sabir.search.answers.statements import decided, denies, field_value, flagged, is_unsaid, stated_fact, yes_or_no
+from sabir.search.answers.offers import is_sold_out
+from sabir.search.answers.polarity import obliges
+from sabir.search.answers.reading import has, kind_asked, readings, telling
+from sabir.search.answers.statements import (
+    decided,
+    decides,
+    denies,
+    field_value,
+    flagged,
+    is_unsaid,
+    stated_fact,
+    yes_or_no,
+)
 from sabir.search.answers.whether import otherwise
-from sabir.search.items.attributes import recalled
+from sabir.search.items.attributes import OPEN_AT, OPEN_ON, recalled
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
@@ -27,6 +39,7 @@ from sabir.search.query.text import from_text
 from sabir.search.query.words import STOPWORDS, content_words, tokens
 
 from .hits import starts_in
+from .own import own_thing, says_you
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
@@ -96,7 +109,31 @@ async def subject_of(
         return with_others(subject, rest, known, now, said_in or language)
     english = glossed(question, language)
     described = await _described(english, said_in or language, engine, where, known, now)
-    return described or await _described_by_field(english, said_in or language, engine, where, known)
+    described = described or await _described_by_field(english, said_in or language, engine, where, known)
+    return described or await _of_site_itself(english, said_in or language, engine, where, known, now)
+
+
+# What is asked of a site itself, without its name: "your phone number", "are you open on Sunday?".
+_OF_SITE: Final = frozenset({"telephone", "email", "address", "openinghours"})
+
+
+async def _of_site_itself(
+    english: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
+) -> Subject | None:
+    wanted = asked(english, english, known, now, is_named=True)
+    opening = [one for one in inner(wanted.conditions) if isinstance(one, Is) and one.field in (OPEN_ON, OPEN_AT)]
+    is_opening = bool(opening) and len(opening) == len(inner(wanted.conditions)) and not wanted.unread
+    if not (is_opening or not _OF_SITE.isdisjoint(wanted.fields)) or asks_whether_there(english):
+        return None
+    left = [word for word in content_words(english) if word not in ASKING and word not in IDLE]
+    is_meant = says_you(english) or (not left and "address" not in wanted.fields)  # "where to eat?" looks for a place
+    if not is_meant or SEARCHES.search(english) or (own := await own_thing(engine, where)) is None:
+        return None
+    said = {word for words in from_text(english, known, now).said for word in tokens(words)}
+    if not covered([word for word in left if word not in said], own.item, ASKING):
+        return None
+    found = await answered_subject(own, wanted, english, engine, known, language)
+    return found if found.statement and not is_unsaid(found.statement) else None
 
 
 def with_others(subject: Subject, rest: str, known: Fields, now: datetime, language: str) -> Subject:
@@ -215,7 +252,9 @@ async def _described(
         rest = " ".join(word for word in english.split() if not set(content_words(word)) & words)
         wanted = asked(english, rest, known, now)
         if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
-            return await answered_subject(hit, wanted, rest, engine, known, language)
+            subject = await answered_subject(hit, wanted, rest, engine, known, language)
+            is_described = words.issuperset(left) or not is_unsaid(subject.statement)
+            return subject if is_described else None  # another thing may say it
     return None
 
 
@@ -224,7 +263,7 @@ async def _described_by_field(
 ) -> Subject | None:
     """ "How many seats does the minibus have?": the thing whose name has some of the words, and one of whose fields has
     the others."""
-    if not (is_open(english) and (language != "en" or DEFINITE.search(english))):
+    if not (is_open(english) and (language != "en" or DEFINITE.search(english))) or _DENIED.search(english):
         return None
     words = [word for word in content_words(english) if word not in IDLE]
     if not 2 <= len(words) <= _FEW:
@@ -239,6 +278,9 @@ async def _described_by_field(
     rest = " ".join(word for word in english.split() if not named.intersection(content_words(word)))
     wanted = _by_field(hit, Asked(), rest)
     return await answered_subject(hit, wanted, rest, engine, known, language) if wanted else None
+
+
+_DENIED: Final = re.compile(r"\b(?:not|without|no)\b|n['’]t\b", re.IGNORECASE)  # "trips that are not hard"
 
 
 def _for_whom(text: str) -> str:
@@ -330,15 +372,33 @@ async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, k
         said = flag(hit.item, _said_of(wanted.words))
         known_diets = not known.words.isdisjoint(DIET_FIELDS)
         statement = flagged(hit.item, *said, language) if said else decided(hit.item, wanted, known_diets, language)
-        if is_unsaid(statement) and (found := otherwise(hit.item, rest)):
+        if variant := is_sold_out(hit.item, rest):
+            statement = f"{yes_or_no(False, language)} {hit.item.name}: {variant} is not available."
+        if obliges(rest) and statement.startswith(yes_or_no(True, language)):
+            statement = ""  # that it has something does not say that one must bring it
+        if not decides(statement) and (found := otherwise(hit.item, rest)):
             statement = f"{yes_or_no(found[0], language)} {found[1]}"
     elif wanted.fields:
         statement = stated_fact(hit.item, wanted, language)
+        if language == "en" and (better := _better_said(hit, rest, statement, wanted)):
+            return Subject(msgspec.structs.replace(hit, score=100.0), wanted, rest, better)
         is_covered = await _accounts(hit, rest, {*wanted.read, *tokens(statement)}, engine, language)
         statement = statement if is_covered else ""
         if not statement and is_yes_no(rest) and (found := otherwise(hit.item, rest)):  # "do children pay?"
             statement = f"{yes_or_no(found[0], language)} {found[1]}"
     return Subject(msgspec.structs.replace(hit, score=100.0), wanted, rest, statement)
+
+
+def _better_said(hit: Hit, rest: str, statement: str, wanted: Asked) -> str:
+    """Another statement of a thing that has a word of the question that the one about a common field has not: "how much
+    is delivery of the piano?" is not answered by what the piano costs; empty if there is none."""
+    stated = {*wanted.read, *tokens(statement), *tokens(hit.item.name)}
+    words = [word for word in telling(rest) if word not in ASKING and word not in IDLE and not has(stated, word)]
+    if not words or not statement:
+        return ""
+    found = [row for row in readings(hit.item, words, kind_asked(rest)) if len(row.own) == len(words)]
+    best = max(found, key=lambda row: bool(row.statement.field), default=None)
+    return f"{hit.item.name}: {best.statement.text.rstrip('.')}." if best is not None else ""
 
 
 async def _accounts(hit: Hit, rest: str, stated: set[str], engine: Engine, language: str) -> bool:

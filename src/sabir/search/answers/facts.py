@@ -169,6 +169,13 @@ def _counted(field: str, form: str) -> Callable[[Attributes], str]:
     return written
 
 
+def _weight(of: Attributes) -> str:
+    grams = (of.numbers.get("weight") or (0.0,))[0]
+    if not grams:
+        return ""
+    return f"{grams / 1000:g} kg" if grams >= 1000 else f"{grams:g} g"
+
+
 _WRITTEN: Final[Mapping[str, Callable[[Attributes], str]]] = {
     "price": _price,
     **dict.fromkeys(("date", "startdate", "datepublished", "dateposted"), _date),
@@ -176,7 +183,7 @@ _WRITTEN: Final[Mapping[str, Callable[[Attributes], str]]] = {
     "stars": _counted("stars", "{:.1f} stars"),
     "calories": _counted("calories", "{:g} kcal"),
     "recipeyield": _counted("recipeyield", "serves {:g}"),
-    "weight": _counted("weight", "{:g} g"),
+    "weight": _weight,
     "reviewcount": _counted("reviewcount", "{:g} reviews"),
     "numberofpages": _counted("numberofpages", "{:g} pages"),
 }

@@ -22,7 +22,7 @@ def named_offer(item: Item, said: str) -> tuple[str, float, str] | None:
     """The one offer that some words name best, its price, and the price for people; None if that is not one."""
     words = set(tokens(re.sub(r"\b(\d+)s\b", r"\1", said)))
     rows = [
-        (name, price, currency, len(words.intersection(telling))) for name, telling, price, currency in _priced(item)
+        (name, price, currency, len(words.intersection(telling))) for name, telling, price, currency in priced(item)
     ]
     best = max((fit for *_, fit in rows), default=0)
     fitting = {(name, price, currency) for name, price, currency, fit in rows if fit == best}
@@ -36,7 +36,7 @@ def offer_named_in(item: Item, words: Collection[str]) -> tuple[str, float, str]
     """The one offer of an item whose name some words have in full, in at least two words; a further word must be in
     the item's own name."""
     said = set(words)
-    rows = [(name, set(telling) - _PER, price, currency) for name, telling, price, currency in _priced(item)]
+    rows = [(name, set(telling) - _PER, price, currency) for name, telling, price, currency in priced(item)]
     fitting = [row for row in rows if len(row[1]) > 1 and row[1] <= said]
     if len(fitting) != 1:
         return None
@@ -51,7 +51,7 @@ _PER: Final = frozenset(
 )
 
 
-def _priced(item: Item) -> Iterator[tuple[str, list[str], float, str]]:
+def priced(item: Item) -> Iterator[tuple[str, list[str], float, str]]:
     """The name of each offer and each part with a price, the words that tell it, and the price."""
     offers = item.fields.get("offers")
     if isinstance(offers, list):
@@ -73,6 +73,8 @@ def _parts(value: JSON, deep: int) -> Iterator[tuple[str, list[str], float, str]
         if isinstance(value.get("name"), str) and isinstance(offer, dict) and (cost := _cost(offer)):
             diets = " ".join(spaced(diet.rsplit("/", 1)[-1]) for diet in strings(value.get("suitableForDiet")))
             yield str(value["name"]), _telling(f"{value['name']} {value.get('description') or ''} {diets}"), *cost
+        elif isinstance(value.get("name"), str) and (cost := _cost(value)):  # one of several that are made
+            yield str(value["name"]), _telling(str(value["name"])), *cost
         for key, inner in value.items():
             if key != "offers":
                 yield from _parts(inner, deep - 1)
@@ -87,3 +89,19 @@ def _cost(row: dict[str, JSON]) -> tuple[float, str] | None:
 
 def _telling(name: str) -> list[str]:
     return [word for word in tokens(name) if word not in _GENERAL]
+
+
+def is_sold_out(item: Item, said: str) -> str:
+    """The variant that some words name in full, if none of those is to be had: "the jacket in navy, size L"; else
+    empty."""
+    offers = item.fields.get("offers")
+    rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
+    words = set(tokens(said))
+    named = [(words & set(tokens(str(row.get("name") or ""))), row) for row in rows]
+    most = max((len(shared) for shared, _ in named), default=0)
+    best = [row for shared, row in named if most and len(shared) == most]
+    stated = [str(row.get("availability") or "InStock") for row in best]
+    is_all = len(best) == len(rows) or any(
+        one.endswith(("InStock", "LimitedAvailability", "PreOrder")) for one in stated
+    )
+    return "" if is_all or not best else str(best[0].get("name"))

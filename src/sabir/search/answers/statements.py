@@ -27,6 +27,8 @@ from sabir.search.query.words import content_words, fold, sentences, spaced, squ
 from .facts import in_language, money, value_of
 from .fields import written as written_in_field
 from .offers import named_offer
+from .polarity import refuses, says
+from .reading import has, same, telling
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
@@ -94,7 +96,7 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
         if value:
             form = _LABELS.get(field) or _form_of(item, field) if language == "en" else "{name}: {value}."
             return form.format(name=item.name, value=value).replace("..", ".")
-    return _sentence_about(item, asked.fields)
+    return _sentence_about(item, asked.fields, asked.about)
 
 
 def _price_for(item: Item, said: str) -> str:
@@ -122,7 +124,9 @@ _FIGURE: Final = re.compile(
 # What a sentence contains that states such a thing, if no field does.
 _EVIDENCE: Final = {
     "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
-    "totaltime": re.compile(r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage)\b"),
+    "totaltime": re.compile(
+        r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage|weeks?|months?|years?|Wochen?)\b"
+    ),
     "distance": re.compile(r"\d[\d.,]*\s?(?:km|miles?|kilomet\w+|Kilometer)\b", re.IGNORECASE),
     "price": re.compile(
         r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars|euros|pounds|cents)\b", re.I
@@ -131,11 +135,14 @@ _EVIDENCE: Final = {
 }
 
 
-def _sentence_about(item: Item, fields: tuple[str, ...]) -> str:
-    """The first sentence of an item that states what its fields do not; empty if no sentence does."""
+def _sentence_about(item: Item, fields: tuple[str, ...], about: str = "") -> str:
+    """The sentence of an item that states what its fields do not, and has most of the words of the question; empty if
+    no sentence does."""
     pattern = next((_EVIDENCE[field] for field in fields if field in _EVIDENCE), None)
     whole = sentences(f"{item.description}\n{item.text}") if pattern is not None else ()
-    found = next((sentence for sentence in whole if pattern is not None and pattern.search(sentence)), "")
+    words = telling(about)
+    fitting = [sentence for sentence in whole if pattern is not None and pattern.search(sentence)]
+    found = max(fitting, key=lambda sentence: sum(has(tokens(sentence), word) for word in words), default="")
     return f"{item.name}: {found}" if found else ""
 
 
@@ -284,6 +291,11 @@ def is_unsaid(statement: str) -> bool:
     return statement.endswith(tuple(_UNSAID.values()))
 
 
+def decides(statement: str) -> bool:
+    """Whether a statement says yes or no."""
+    return statement.startswith((*(f"{word}." for word in (*_YES.values(), *_NO.values())), "はい", "いいえ"))
+
+
 def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -> str:
     """Yes or no and why, or that the item does not say."""
     if (variant := _variant_in_stock(item, asked)) is not None:
@@ -334,9 +346,10 @@ def _in_its_words(item: Item, words: tuple[str, ...], yes: str, no: str) -> str:
     said = set(words) & set(tokens(best))
     if not said:
         return f"{yes}. {described(item)}"
-    if len(said) == len(words) and _denied(best, words):
-        return f"{no}. {best}"
-    return f"{yes}. {best}" if len(said) == len(words) and not _DENIES.search(best) else f"{item.name}: {best}"
+    is_so = says(best, words, same) if len(said) == len(words) else None
+    if is_so is None:
+        return f"{item.name}: {best}"
+    return f"{yes if is_so else no}. {best}"
 
 
 def answered_by(question: str, item: Item, language: str) -> str:
@@ -347,12 +360,15 @@ def answered_by(question: str, item: Item, language: str) -> str:
     answer = item.description
     own = set(tokens(item.name))
     words = tuple(word for word in content_words(question) if word not in own and word not in IDLE)
-    if not is_yes_no(question) or not words or _PLAIN_ANSWER.match(answer):
+    if not is_yes_no(question) or (not words and _PLAIN_ANSWER.match(answer)):
         return answer
-    said = next((one for one in sentences(answer) if set(words).issubset(tokens(one))), "")
-    if said and _denied(said, words):
-        return f"{_NO[language]}. {answer}"
-    return f"{_YES[language]}. {answer}" if said and not _DENIES.search(said) else answer
+    said = next((one for one in sentences(answer) if all(has(tokens(one), word) for word in words)), "")
+    is_so = says(said, words, same) if said and words else None
+    if is_so is None and not words and is_yes_no(item.name) and refuses(answer):
+        is_so = False
+    if _PLAIN_ANSWER.match(answer):  # "Yes, on the mainland. Not to the islands."
+        return f"{_NO[language]}. {said}" if is_so is False and not _PLAIN_ANSWER.match(said) else answer
+    return answer if is_so is None else f"{(_YES if is_so else _NO)[language]}. {answer}"
 
 
 _PLAIN_ANSWER: Final = re.compile(r"\W*(?:yes|no|ja|nein|s[ií]|oui|non|はい|いいえ)\b", re.IGNORECASE)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from sabir.search.items.item import Item
 from sabir.search.items.schema_org import strings
+from sabir.search.query.dates import WEEKDAYS
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.units import number
 from sabir.search.query.words import content_words, sentences, spaced, tokens
 
-from .fields import feature_flags
+from .fields import feature_flags, stated_fields, written
 from .offers import named_offer
+from .polarity import OPPOSITE, clauses, obliges, says
+from .reading import Reading, has, naming, readings, same, telling
 
 _NUMBER: Final = (
     r"(?:\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
@@ -25,13 +29,13 @@ _NUMBER: Final = (
 )
 _ASKED: Final = re.compile(
     rf"\b(?P<a>{_NUMBER})[\s-](?:years?|yrs?)[\s-]olds?\b|\b(?P<b>{_NUMBER})\s+(?:years?\s+old|jahre\s+alt|a[ñn]os|ans)\b"
-    rf"|\b(?:aged?|who\s+(?:is|turned)|(?:he|she)['’]?s)\s+(?P<c>{_NUMBER})\b|\b(?P<d>\d{{1,2}})-?j[äa]hrige",
+    rf"|\b(?:aged?|who\s+(?:is|turned)|(?:he|she)['’]?s|at(?=\s+\d\d\W*$))\s+(?P<c>{_NUMBER})\b|\b(?P<d>\d{{1,2}})-?j[äa]hrige",
     re.IGNORECASE,
 )
 _LEAST: Final = re.compile(
     rf"\b(?:not\s+(?:for|suitable\s+for)\s+(?:children|kids|anyone|those|people|visitors)?\s*(?:under|below)"
     rf"|no\s+(?:children|kids|one|under)\s*(?:under)?|(?:at\s+least|minimum\s+age(?:\s+of|\s+is)?|from\s+age|from\s+the\s+age\s+of"
-    rf"|ages?\s+from|over)|ab)\s+(?P<a>{_NUMBER})\b(?!\s*(?:minutes|hours|days|weeks|people|dollars|euros|kg|km|cm|items|books))"
+    rf"|ages?\s+from|over)|ab)\s+(?P<a>{_NUMBER})s?\b(?!\s*(?:minutes|hours|days|weeks|people|dollars|euros|kg|km|cm|items|books))"
     rf"|\b(?:aged?\s+|ages\s+)?(?P<b>{_NUMBER})\s*(?:\+|(?:years?\s+)?(?:and|or)\s+(?:over|up|older|above))",
     re.IGNORECASE,
 )
@@ -59,7 +63,104 @@ def otherwise(item: Item, question: str) -> tuple[bool, str] | None:
 
     ``question`` is without the name of the item.
     """
-    return _by_age(item, question) or _by_offer(item, question) or _by_feature(item, question)
+    found = _by_age(item, question) or _by_offer(item, question) or _by_feature(item, question)
+    if found is not None:
+        return found
+    said = by_statement(item, question)
+    return said[:2] if said is not None else None
+
+
+_TRIED: Final = re.compile(
+    r"^\W*(?:can|could|may|might|must|should|do|does|will|would)\s+(?:i|we|you|one|my\s+\w+|our\s+\w+|an?\s+\w+)\s+(?P<verb>[a-z]+)",
+    re.IGNORECASE,
+)
+
+
+def by_statement(item: Item, question: str) -> tuple[bool, str, float] | None:
+    """Whether something is so by a statement that has every telling word of the question, what it says, and how well it
+    fits; None if there is no such statement.
+
+    A word that is only elsewhere in the item tells which thing is meant, if the statement has two others.
+    """
+    words = telling(question)
+    days = [word for word in words if word in WEEKDAYS]
+    words = [word for word in words if word not in days]
+    tried = _TRIED.match(question)
+    verb = set(tokens(tried["verb"])) if tried is not None and len(words) > 1 else set[str]()
+    proper = {word for name in _PROPER.findall(question) for word in tokens(name)}
+
+    def is_idle(word: str) -> bool:  # "can I throw confetti": what matters is the confetti
+        return word not in proper and (word in verb or _says_little(word))
+
+    names, must = naming(item), obliges(question)
+    for reading in sorted(readings(item, words, None, is_whether=True), key=lambda reading: -reading.fit):
+        own = [word for word in reading.own if not is_idle(word)] or list(reading.own)
+        elsewhere = [word for word in (*reading.near, *reading.elsewhere) if not is_idle(word)]
+        is_short = len(elsewhere) > 1 or (elsewhere and len(own) < _SURE) or not proper.isdisjoint(elsewhere)
+        is_only_named = not days and reading.statement.is_so is None and all(has(names, word) for word in own)
+        is_unsaid = not verb.isdisjoint((*reading.absent, *reading.elsewhere)) and not _MODAL.search(
+            reading.statement.text
+        )
+        if is_short or is_unsaid or (is_only_named and not must) or not all(map(is_idle, reading.absent)):
+            continue
+        is_so = _is_so(reading, own, days, question)
+        if is_so is not None:
+            text = reading.statement.text
+            return is_so, f"{item.name}: {text}{'' if text.endswith(_ENDS) else '.'}", reading.fit
+    return None
+
+
+_PROPER: Final = re.compile(r"(?<=\w\s)[A-Z][\w'’-]+|\b\d[\w.,-]*")  # names, and whatever has a number
+
+
+@lru_cache(maxsize=4_096)
+def _says_little(word: str) -> bool:
+    """Whether a word of a yes/no question tells nothing of the thing: "taking" in "are you taking new patients?"."""
+    stem = word.removesuffix("ing")
+    return word not in OPPOSITE and any(form in IDLE or form in _SUPPORTS for form in (word, stem, f"{stem}e"))
+
+
+# What says that something may be done, or may not.
+_MODAL: Final = re.compile(
+    r"\b(?:no|not|never|may|can|cannot|must|only|allowed|permitted|welcome|fine|ok|okay|forbidden|prohibited|banned|possible|available|free|yes)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_SUPPORTS: Final = frozenset({"support", "supported", "possible", "suitable", "need", "needed", "require", "required"})
+_SURE: Final = 2  # words
+_ENDS: Final = (".", "!", "?", "…")
+
+
+def _is_so(reading: Reading, own: list[str], days: list[str], question: str) -> bool | None:
+    text = reading.statement.text
+    if (clock := _in_hours(text, question)) is not None:
+        return clock
+    if not days:
+        is_flag = reading.statement.is_so is not None
+        return reading.statement.is_so if is_flag else says(text, own, same, must=obliges(question))
+    on_days = [clause for clause in clauses(text) if days_named(clause).issuperset(days)]
+    is_so = says(" ".join(on_days) or text, own, same, must=obliges(question))
+    if not days_named(text) or is_so is None:
+        return None
+    return is_so if on_days else not is_so
+
+
+_DAYS: Final = re.compile(
+    rf"\b(?P<first>{'|'.join(WEEKDAYS)})s?\b(?:\s*(?:to|until|through|-|–)\s*(?P<last>{'|'.join(WEEKDAYS)})s?\b)?",
+    re.IGNORECASE,
+)
+
+
+def days_named(text: str) -> frozenset[str]:
+    """The weekdays that a text names, with those between two: "Monday to Thursday"."""
+    found: set[str] = set()
+    for match in _DAYS.finditer(text):
+        first = WEEKDAYS.index(match["first"].casefold())
+        last = WEEKDAYS.index(match["last"].casefold()) if match["last"] else first
+        count = (last - first) % len(WEEKDAYS) + 1
+        found.update(WEEKDAYS[(first + at) % len(WEEKDAYS)] for at in range(count))
+    if re.search(r"\b(?:every\s+day|daily)\b", text, re.IGNORECASE):
+        found.update(WEEKDAYS)
+    return frozenset(found)
 
 
 def _by_age(item: Item, question: str) -> tuple[bool, str] | None:
@@ -81,6 +182,11 @@ def _ages(item: Item) -> Iterator[tuple[float, float, str]]:
             if match := _RANGE.match(text):
                 high = float(match["b"]) if match["b"] else 200.0
                 yield float(match["a"]), high, f"{item.name} is for ages {text}."
+    for name in dict.fromkeys(name for name, _ in stated_fields(item) if "age" in tokens(spaced(name))):
+        if name not in _AGE_FIELDS and (match := _RANGE.match(value := written(item, name))):
+            first, is_most = float(match["a"]), "maximum" in tokens(spaced(name))
+            high = float(match["b"]) if match["b"] else first if is_most else 200.0
+            yield 0.0 if is_most else first, high, f"{item.name}: {spaced(name).lower()} {value}."
     for sentence in sentences(f"{item.description}\n{item.text}"):
         if between := _BETWEEN.search(sentence):
             yield _value(between["a"]) or 0.0, _value(between["b"]) or 200.0, sentence
@@ -111,3 +217,27 @@ def _by_feature(item: Item, question: str) -> tuple[bool, str] | None:
         if named and named.issubset(words) and words <= named | own | _THERE:
             return is_so, f"{item.name}: {spaced(label).lower()}{'' if is_so else ' – no'}."
     return None
+
+
+_CLOCK: Final = r"(?P<{0}>\d{{1,2}})(?:[:.](?P<{0}m>\d\d))?\s?(?P<{0}h>[ap]\.?m\b)?"
+_HOURS: Final = re.compile(
+    rf"\b(?:from\s+)?{_CLOCK.format('a')}\s*(?:to|until|till|-|–)\s*{_CLOCK.format('b')}", re.IGNORECASE
+)
+_AT: Final = re.compile(rf"\bat\s+{_CLOCK.format('a')}", re.IGNORECASE)
+
+
+def _in_hours(text: str, question: str) -> bool | None:
+    """Whether something is open at a time, by a sentence with hours: "open from 8 am to 11 pm every day"."""
+    asked, stated = _AT.search(question), _HOURS.search(text)
+    if asked is None or stated is None or not (asked["ah"] or asked["am"]):
+        return None
+    if not (stated["ah"] or stated["am"] or stated["bh"] or stated["bm"]):
+        return None
+    start, end = _hour(stated, "a"), _hour(stated, "b")
+    return start <= _hour(asked, "a") < (end if end > start else end + 24)
+
+
+def _hour(match: re.Match[str], group: str) -> float:
+    half = (match[f"{group}h"] or "").casefold()[:1]
+    hour = int(match[group]) % 12 + (12 if half == "p" else 0) if half else int(match[group])
+    return hour + int(match[f"{group}m"] or 0) / 60

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urljoin
 
-from sabir.search.query.words import fold
+from sabir.search.query.words import fold, spaced
 
 from .item import JSON, Item, Problem, Provenance
 from .links import without_unsafe_links
@@ -316,4 +316,34 @@ def _prose(node: Mapping[str, JSON]) -> str:
             if line not in known and not line.startswith(("http://", "https://")):
                 known.add(line)
                 lines.append(line)
+    lines += (line for line in dict.fromkeys(_other_words(node)) if line not in known)
     return "\n".join(lines)
+
+
+def _other_words(node: Mapping[str, JSON]) -> Iterator[str]:
+    """The short values of fields that are not known here: a job title, a fuel, a language. What they say is searched,
+    too; codes, dates, numbers and addresses are not."""
+    count = 0
+    for key, value in node.items():
+        if key.startswith("@") or key in _READ_ELSEWHERE or _MEASURED.search(key):
+            continue
+        for line in strings(value):
+            line = spaced(bare(line)) if line.startswith(("http://schema.org", "https://schema.org")) else line
+            is_word = len(line) <= _SHORT and line[:1].isalpha() and not _CODE.search(line)
+            if is_word and count < _MAX_LINES:
+                count += 1
+                yield line
+
+
+_SHORT: Final = 100  # characters of a value; a longer one is prose
+_MAX_LINES: Final = 40
+_READ_ELSEWHERE: Final = frozenset(
+    {*_PROSE, *_WORDS, *_NAMES, *_SUMMARIES, *_CONTAINERS, "url", "sameAs", "image", "photo", "logo", "video", "offers",
+     "geo", "telephone", "faxNumber", "email", "openingHours", "openingHoursSpecification",
+     "specialOpeningHoursSpecification", "priceRange", "currenciesAccepted", "aggregateRating", "review", "reviews",
+     "comment", "inLanguage", "potentialAction", "mainEntityOfPage", "nutrition", "hasPart", "breadcrumb", "publisher",
+     "isRelatedTo", "isSimilarTo", "recipeYield", "eventStatus", "eventAttendanceMode", "identifier", "sku", "gtin",
+     "mpn", "isbn", "license"}
+)  # fmt: skip
+_MEASURED: Final = re.compile(r"(?:Time|Date|Url|URL|Id|Code|Number)$")
+_CODE: Final = re.compile(r"^P(?:\d|T\d)|://|@|^\S*\d\S*$")

@@ -45,11 +45,12 @@ def is_kin(word: str, other: str) -> bool:
         ending = longer[len(shorter) :]
         return ending in _ENDINGS or (ending[:1] == shorter[-1] and ending[1:] in _ENDINGS)  # "knitting"
     stem = shorter[:-1]
-    return len(shorter) > _FORMS and longer.startswith(stem) and longer[len(stem) :] in _ENDINGS
+    is_long = len(shorter) > _FORMS or (len(shorter) == _FORMS and shorter.endswith("e"))  # "cycle" and "cycling"
+    return is_long and longer.startswith(stem) and longer[len(stem) :] in _ENDINGS
 
 
 _ENDINGS: Final = frozenset(
-    "s es e d ed r er or ors y ing ings ly ity ion ions ation ure ures al ment ful able en n ence ance".split()  # noqa: SIM905
+    "s es e d ed r er or ors y ing ings ly ity ion ions ation ure ures al ment ful able ible en n ence ance".split()  # noqa: SIM905
 )
 
 

@@ -61,9 +61,10 @@ UNIT_CODES: Final = {"GRM": "g", "KGM": "kg", "MGM": "mg", "LBR": "lb", "ONZ": "
 
 NUMBER_WORDS: Final = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60,
-    "ninety": 90, "hundred": 100, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5, "a dozen": 12,
-    "a hundred": 100, "a thousand": 1000,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
+    "eighty": 80, "ninety": 90, "hundred": 100, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5,
+    "a dozen": 12, "a hundred": 100, "a thousand": 1000,
 }  # fmt: skip
 # Bounded, and never starting within a run of digits: a pattern with several numbers stays linear on long ones.
 NUMBER: Final = (

@@ -163,8 +163,9 @@ _ALIKE: Final = (
     "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
     "concert gig music", "dog pet",
     "dog puppy labrador retriever terrier spaniel poodle",
-    "wifi wi-fi", "course class", "outdoor outdoors", "wool woollen woolen",
-    "part-time parttime",
+    "wifi wi-fi", "course class", "outdoor outdoors outside", "indoor indoors inside", "wool woollen woolen",
+    "part-time parttime", "colour color", "centre center", "tyre tire", "licence license", "metre meter",
+    "programme program", "car vehicle", "jab vaccination", "refund reimburse",
 )  # fmt: skip
 ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     word: tuple(

@@ -162,4 +162,11 @@ def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
     after = text[end.end() : end.end() + 2].lstrip(" ")
     if "\n" in text[end.end() : end.end() + 1]:
         return False
-    return last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()) or after[:1].islower()
+    if last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()):
+        return True
+    # A command or a name may begin a sentence in lower case: "… opens a console. quill export writes …".
+    is_word = (len(last) >= _WORD and last.isalpha()) or (len(last) >= 3 and before[-1].isupper())
+    return after[:1].islower() and not is_word
+
+
+_WORD: Final = 5  # letters; a shorter word before a dot may be an abbreviation

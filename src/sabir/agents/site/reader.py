@@ -1,0 +1,97 @@
+"""The statement that answers a question where no rule for its field does: any sentence or field of what was found.
+
+An item is meant if its name, its types and the statement together have the words of the question. Yes or no is said
+only if they have all of them; an open question is answered by the statement itself, which cannot claim more than the
+item does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sabir.search import Condition, Engine, Hit, SearchQuery
+from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
+from sabir.search.answers.statements import yes_or_no
+from sabir.search.answers.whether import by_statement, otherwise
+from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
+from sabir.search.query.words import fold
+
+from .own import own_thing, says_you
+from .subject import MAX_LENGTH, Subject
+
+_RELATED: Final = 30.0  # from this score, a hit is related to the question
+_CLEARLY: Final = 1.25  # times the score of the next
+_SHORT: Final = 3  # words of a question that may be about the site itself
+_LOOKED_AT: Final = 6  # items that are read
+_MAX_WORDS: Final = 10  # that a question has besides those that only ask
+_RANK: Final = 0.3  # what the score of the item counts
+_FIELD: Final = 0.1  # what it counts that a field states it
+_LEAST: Final = 0.6  # share of the words that an answer must have
+
+
+async def read_answer(
+    english: str, named: Hit | None, pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...], language: str
+) -> Subject | None:
+    """The thing and the statement of it that answer a question; None if none does. ``named``: what it is about."""
+    words = telling(english)
+    whether = is_yes_no(english)
+    kind = None if whether else kind_asked(english)
+    if not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH or not (whether or kind or begins_open(english)):
+        return None
+    hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
+    if whether:
+        return _decided([*hits, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
+    noun = focus(english)
+    is_plural = kind is None and bool(noun) and f"{noun}s" in fold(english)  # "which books are by …" looks for several
+    rows = [
+        (hit, reading)
+        for hit in hits
+        for reading in readings(hit.item, words, kind)
+        if (not noun or noun in reading.own or noun in WEAK) and (reading.statement.field or not is_plural)
+    ]
+    best = max(rows, key=lambda row: _worth(*row), default=None)
+    if best is None or best[1].fit < _LEAST or is_narrowed(english, best[1]):
+        return None
+    hit, reading = best
+    return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
+
+
+def _worth(hit: Hit, reading: Reading) -> float:
+    return reading.fit + _RANK * hit.score / 100 + (_FIELD if reading.statement.field else 0.0)
+
+
+async def _candidates(
+    english: str, words: Sequence[str], pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...]
+) -> list[Hit]:
+    found = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    hits: dict[str, Hit] = {}
+    is_meant = says_you(english) or asks_whether_there(english) or len(words) <= _SHORT
+    own = await own_thing(engine, where) if is_meant else None
+    for hit in (*pool[:_LOOKED_AT], *found, *((own,) if own is not None else ())):
+        hits.setdefault(hit.item.id, hit)
+    return list(hits.values())
+
+
+def _decided(hits: Sequence[Hit], english: str, language: str) -> Subject | None:
+    """Yes or no, by the statement that fits best."""
+    found = [(hit, said) for hit in hits if (said := by_statement(hit.item, english)) is not None]
+    if not found and leads(hits) and (decided := otherwise(hits[0].item, english)) is not None:
+        return _subject(hits[0], english, f"{yes_or_no(decided[0], language)} {decided[1]}")
+    if not found:
+        return None
+    hit, (is_so, text, _) = max(found, key=lambda row: row[1][2] + _RANK * row[0].score / 100)
+    return _subject(hit, english, f"{yes_or_no(is_so, language)} {text}")
+
+
+def leads(hits: Sequence[Hit]) -> bool:
+    """Whether the first hit is clearly the best."""
+    return bool(hits) and hits[0].score >= _RELATED and (len(hits) == 1 or hits[0].score >= _CLEARLY * hits[1].score)
+
+
+def _subject(hit: Hit, english: str, statement: str) -> Subject:
+    return Subject(hit, Asked(("articlebody",), about=english), english, statement)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

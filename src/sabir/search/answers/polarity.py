@@ -1,0 +1,148 @@
+"""Whether a sentence says that something is so, or that it is not. Pure.
+
+A sentence is read clause by clause: "Hens are allowed, cockerels are not." says yes of hens and no of cockerels. What
+depends on a condition that the question does not name ("only on Saturdays", "from October") is neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from sabir.search.query.words import tokens
+
+Same = Callable[[str, str], bool]  # whether a word of a question and one of a sentence mean the same
+
+# Where a clause ends that may say the opposite of the next.
+_CLAUSES: Final = re.compile(
+    r"(?<=\byes),\s*|(?<=\bno),\s*|\s*[;:]\s*|\s+[–—-]\s+|,?\s+\b(?:but|however|whereas|although|though|while)\b\s*"
+    r"|,\s+(?=(?:and\s+|or\s+)?(?:not|no|never|except|only|apart|other|without|unless)\b)"
+    r"|,\s+(?=\w+(?:\s+\w+)?\s+(?:is|are|may|must|can|cannot|do|does|has|have)\b)|\s+and\s+(?=(?:no|not|never|cannot)\b)"
+)
+_DENIES: Final = re.compile(
+    r"\b(?:not(?!\s+(?:only|just|far|long))|no(?!\s+(?:longer\s+than|later|matter|more\s+than))|never|without|neither|nor|cannot|nobody|none|kein\w*|nicht|ohne|sin|sans|pas)\b|n['’]t\b"
+    r"|\b(?:forbidden|prohibited|banned|impossible|excluded|unavailable|unable|refused?)\b",
+    re.IGNORECASE,
+)
+_AFFIRMED: Final = re.compile(r"\b(?:yes|ja|oui|sí)\W*$", re.IGNORECASE)
+_EXCEPT: Final = re.compile(r"\b(?:except(?:\s+for|ing)?|apart\s+from|other\s+than|excluding|unless)\b", re.IGNORECASE)
+_ONLY: Final = re.compile(r"\bonly\b", re.IGNORECASE)
+_HEDGED: Final = re.compile(
+    r"\b(?:some|most|many|usually|sometimes|may\s+be|might|nearly|almost|partly|limited|planned|if|when|once|until)\b",
+    re.IGNORECASE,
+)
+# Words that rule each other out.
+_OPPOSITES: Final = (
+    ("open opened", "closed shut"), ("free", "pay paid charge cost fee"), ("indoor inside", "outdoor outside"),
+    ("included include", "extra"), ("hot heated warm", "cold unheated"), ("automatic", "manual"),
+    ("available left", "full booked"), ("allowed permitted", "forbidden prohibited banned"), ("new", "used"),
+    ("online", "person"), ("possible", "impossible"), ("compulsory mandatory", "optional voluntary"),
+)  # fmt: skip
+OPPOSITE: Final = {
+    word: frozenset(other.split()) for pair in _OPPOSITES for one, other in (pair, pair[::-1]) for word in one.split()
+}
+_NEGATIVE: Final = ("un", "non", "in", "im")
+
+
+def clauses(sentence: str) -> list[str]:
+    """The parts of a sentence that may each say yes or no."""
+    return [part for part in _CLAUSES.split(sentence) if part and part.strip(" .,")]
+
+
+def opposes(word: str, said: Collection[str]) -> bool:
+    """Whether one of some words rules out another: "closed" rules out "open", "unheated" rules out "heated"."""
+    return not OPPOSITE.get(word, frozenset()).isdisjoint(said) or any(f"{start}{word}" in said for start in _NEGATIVE)
+
+
+# "Do I have to bring a towel?" is denied by "Towels are included.", and not affirmed by "Bring a friend.".
+_OBLIGES: Final = re.compile(
+    r"\b(?:do|does|will|must|should)\s+(?:i|we|you|they|he|she|one|\w+s?)\s+(?:have\s+to|need|require)|^\W*must\b"
+    r"|\b(?:is|are)\b.*\b(?:required|needed|necessary|compulsory|mandatory|obligatory)\b",
+    re.IGNORECASE,
+)
+_MUST: Final = re.compile(
+    r"\b(?:must|need(?:s|ed)?|ha(?:s|ve)\s+to|require[sd]?|compulsory|mandatory|obligatory|necessary|bring|by\s+appointment)\b",
+    re.IGNORECASE,
+)
+_GIVEN: Final = re.compile(
+    r"\b(?:included|provided|supplied|optional|voluntary|borrow(?:ed)?|free|self-\w+|come\s+with|without)\b",
+    re.IGNORECASE,
+)
+
+
+def obliges(question: str) -> bool:
+    """Whether it asks if something has to be: "do I need a ticket?"."""
+    return _OBLIGES.search(question) is not None
+
+
+def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False) -> bool | None:
+    """Whether a sentence affirms or denies what some words say; None if it depends, or says neither.
+
+    The clause that has the most of the words decides, of several the one with the first word. ``same`` compares a word
+    with one of the sentence. ``must``: it is asked whether that has to be.
+    """
+    if must and not _DENIES.search(sentence) and not _MUST.search(sentence):
+        return False if _GIVEN.search(sentence) else None
+    rows = [(clause, tokens(clause)) for clause in clauses(sentence)]
+    # The first word is what the question is about: "can I drink water before a fasting test?".
+    counts = [(sum(_has(word, said, same) for word in words), _has(words[0], said, same)) for _, said in rows]
+    most = max(counts, default=(0, False))
+    if not most[0]:
+        return None
+    verdicts = {
+        _of_clause(clause, said, words, same)
+        for (clause, said), count in zip(rows, counts, strict=True)
+        if count == most
+    }
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _has(word: str, said: Collection[str], same: Same) -> bool:
+    return opposes(word, said) or any(same(word, other) for other in said)
+
+
+def _of_clause(clause: str, said: Sequence[str], words: Sequence[str], same: Same) -> bool | None:
+    exception = _EXCEPT.search(clause)
+    if exception is not None:
+        after = tokens(clause[exception.end() :])
+        is_excepted = any(same(word, other) for word in words for other in after)
+        before = _of_clause(clause[: exception.start()], said, words, same)
+        return (not before if is_excepted else before) if before is not None else None
+    if (only := _ONLY.search(clause)) is not None:
+        return _with_only(tokens(clause[only.end() :]), words, same)
+    if _AFFIRMED.search(clause):
+        return True
+    denied = bool(_DENIES.search(clause)) or _is_free_of(clause, words)
+    opposed = any(opposes(word, said) and not any(same(word, other) for other in said) for word in words)
+    if not denied and not opposed and _HEDGED.search(clause):
+        return None
+    return denied is opposed
+
+
+def _is_free_of(clause: str, words: Sequence[str]) -> bool:
+    """Whether a clause says that something has none of a thing: "gluten free"."""
+    return "free" not in words and any(word in words for found in _FREE_OF.findall(clause) for word in tokens(found))
+
+
+_FREE_OF: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
+
+
+def _with_only(after: Sequence[str], words: Sequence[str], same: Same) -> bool | None:
+    """ "Online only." affirms; "only assistance dogs" denies dogs in general."""
+    meant = [any(same(word, other) for word in words) for other in after]
+    if not after or all(meant):
+        return True
+    if any(meant) and not meant[0]:
+        return False
+    return None
+
+
+_REFUSES: Final = re.compile(
+    r"^\W*(?:not|never|none|only|unfortunately|sorry|i['’]m\s+afraid|leider|nur)\b", re.IGNORECASE
+)
+
+
+def refuses(answer: str) -> bool:
+    """Whether an answer begins by denying what was asked: "Not yet.", "Only assistance dogs."."""
+    return _REFUSES.match(answer) is not None
