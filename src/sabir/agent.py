@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 import msgspec
 
+from .aio import Closing
 from .card import Card, Policy, Skill
 from .errors import ConfigError, Refused, TurnFailed
 from .events import Delta, Event, Fault, Progress, Question, Reply
@@ -157,14 +158,15 @@ async def reply_of(events: AsyncIterator[Event]) -> Message:
     Raises:
         TurnFailed: the agent ended with a Fault, or without a reply.
     """
-    async for event in events:
-        match event:
-            case Reply(message):
-                return message
-            case Fault(reason, code):
-                raise Refused(reason) if code == "refused" else TurnFailed(reason)
-            case _:
-                continue
+    async with Closing(events):
+        async for event in events:
+            match event:
+                case Reply(message):
+                    return message
+                case Fault(reason, code):
+                    raise Refused(reason) if code == "refused" else TurnFailed(reason)
+                case _:
+                    continue
     raise TurnFailed("the agent ended without a reply")
 
 
@@ -185,8 +187,9 @@ def _skills_of(name: str, words: str, signature: Signature | None) -> tuple[Skil
 
 async def _typed(function: Function, signature: Signature, turn: Turn) -> AsyncIterator[Event]:
     given = await arguments_of(turn, signature)
-    async for event in _runner(functools.partial(function, **given), like=function)(turn):
-        yield event
+    async with Closing(_runner(functools.partial(function, **given), like=function)(turn)) as events:
+        async for event in events:
+            yield event
 
 
 def _runner(function: Function, like: Function | None = None) -> Callable[[Turn], AsyncIterator[Event]]:
@@ -242,13 +245,14 @@ def _warn_of_nothing(function: Function) -> None:
 
 async def _pieces(function: Function, turn: Turn) -> AsyncIterator[Event]:
     said: list[Part] = []
-    async for given in function(turn):
-        event = _piece(given)
-        yield event
-        if isinstance(event, Reply | Fault):
-            return
-        if isinstance(event, Delta):
-            said.append(event.part)
+    async with Closing(function(turn)) as pieces:
+        async for given in pieces:
+            event = _piece(given)
+            yield event
+            if isinstance(event, Reply | Fault):
+                return
+            if isinstance(event, Delta):
+                said.append(event.part)
     yield Reply(joined(said))
 
 

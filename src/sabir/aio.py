@@ -1,16 +1,17 @@
-"""Helpers for asyncio: cancelling tasks and waiting for their end, and waiting for changes."""
+"""Helpers for asyncio: cancelling tasks and waiting for their end, closing iterators, and waiting for changes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 logger = logging.getLogger("sabir")
 
 AGAIN_SECONDS: Final = 3.0
+T = TypeVar("T")
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
@@ -31,6 +32,27 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
         ended, pending = await asyncio.wait(pending, timeout=AGAIN_SECONDS)
         for task in ended:
             task.cancelled() or task.exception()  # retrieved, so that asyncio does not complain
+
+
+class Closing(Generic[T]):
+    """Closes what is iterated when the block ends: ``contextlib.aclosing`` for iterators that may be generators.
+
+    A generator that is only dropped is closed by a task of its own, at some time later. Its connections are then still
+    open when its reader goes on, or when the loop ends.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: AsyncIterator[T]) -> None:
+        self._items = items
+
+    async def __aenter__(self) -> AsyncIterator[T]:
+        return self._items
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        aclose = getattr(self._items, "aclose", None)
+        if aclose is not None:
+            await aclose()
 
 
 class Changes:

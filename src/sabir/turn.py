@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from .aio import Closing
 from .card import Card
 from .errors import NotFound, TurnFailed
 from .events import Event, Fault, Question, Reply, check_question
@@ -320,11 +321,12 @@ class Turn(msgspec.Struct, eq=False):
             NotFound: unknown agent.
             SabirError: it failed, refused, or the question passed too many agents.
         """
-        async for event in self.stream(to, message, history=history):
-            if isinstance(event, Reply):
-                return event.message.without_tokens()
-            if isinstance(event, Fault):
-                raise event.error()
+        async with Closing(self.stream(to, message, history=history)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    return event.message.without_tokens()
+                if isinstance(event, Fault):
+                    raise event.error()
         raise TurnFailed("the agent ended without a reply")
 
     async def stream(self, to: str | Callee, message: Message | str, *, history: bool = False) -> AsyncIterator[Event]:
@@ -334,10 +336,11 @@ class Turn(msgspec.Struct, eq=False):
             raise TypeError(f"{getattr(agent, 'name', agent)!r} is not an agent; call a function of your own directly")
         said = Message.text(message) if isinstance(message, str) else message
         with self.timeline.span("agent", agent.card.name) as hop:
-            async for event in agent(self.sub(said, agent, history=history)):
-                if isinstance(event, Reply | Fault):
-                    hop.end(failed=isinstance(event, Fault))
-                yield event
+            async with Closing(agent(self.sub(said, agent, history=history))) as events:
+                async for event in events:
+                    if isinstance(event, Reply | Fault):
+                        hop.end(failed=isinstance(event, Fault))
+                    yield event
 
     def sub(self, message: Message, to: Answering, *, history: bool = False) -> Turn:
         """A sub-turn: inherits deadline, trace and hop count, but not identity and tokens.

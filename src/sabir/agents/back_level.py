@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from sabir.agent import Agent
+from sabir.aio import Closing
 from sabir.events import Event, Reply
 from sabir.message import Message, Part, binary_part, text_part
 from sabir.turn import Turn
@@ -54,14 +55,15 @@ class BackLevel:
         message = await self._transcribed(turn.message) if spoken else turn.message
         sub = turn.sub(message, self.inner)
         sub.conversation = turn.conversation
-        async for event in self.inner(sub):
-            if not isinstance(event, Reply):
-                yield event
-                continue
-            reply = self._limited(event.message)
-            if spoken and self._speak is not None:
-                reply = reply.with_part(await self._speak(reply.text))
-            yield Reply(reply)
+        async with Closing(self.inner(sub)) as events:
+            async for event in events:
+                if not isinstance(event, Reply):
+                    yield event
+                    continue
+                reply = self._limited(event.message)
+                if spoken and self._speak is not None:
+                    reply = reply.with_part(await self._speak(reply.text))
+                yield Reply(reply)
 
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Anonymity, as decided by the agent behind it, which may forward questions (PAPER-ANON)."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.agent import Agent
+from sabir.aio import Closing
 from sabir.events import Event, Field, Question, Reply
 from sabir.guard.assent import assent
 from sabir.message import Message, json_part
@@ -46,8 +47,9 @@ class Confirm:
             if confirmed:
                 sub = turn.sub(message.with_part(json_part(dict(form), label=UNDERSTOOD)), self.inner)
                 sub.conversation = turn.conversation
-                async for event in self.inner(sub):
-                    yield event
+                async with Closing(self.inner(sub)) as events:
+                    async for event in events:
+                        yield event
                 return
             if confirmed is False:
                 break

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sabir.agent import Agent, agent
-from sabir.aio import cancel_and_wait
+from sabir.aio import Closing, cancel_and_wait
 from sabir.card import Card
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
@@ -173,15 +173,16 @@ class Federation:
 
             sub.ask_back = ask_back
             async with asyncio.timeout(min(self.seconds_of(name), turn.remaining)):
-                async for event in member(sub):
-                    if isinstance(event, Reply):
-                        note = member.card.leaves_out(turn.message)
-                        parts = (text_part(note, label="unread"),) if note is not None else ()
-                        return Said(name, event.message.without_tokens().with_parts(parts))
-                    if isinstance(event, Fault):
-                        return Said(name, failure=event.reason)
-                    if isinstance(event, Delta) and event.part.format == "text":
-                        on_piece(_Piece(name, event.part.content))
+                async with Closing(member(sub)) as events:
+                    async for event in events:
+                        if isinstance(event, Reply):
+                            note = member.card.leaves_out(turn.message)
+                            parts = (text_part(note, label="unread"),) if note is not None else ()
+                            return Said(name, event.message.without_tokens().with_parts(parts))
+                        if isinstance(event, Fault):
+                            return Said(name, failure=event.reason)
+                        if isinstance(event, Delta) and event.part.format == "text":
+                            on_piece(_Piece(name, event.part.content))
         except TimeoutError:
             return Said(name, failure="no answer in time")
         except SabirError as exc:
@@ -192,8 +193,9 @@ class Federation:
         if self.strategy == "vote":
             yield Reply(_voted(turn.text, said))
         elif self.integrator is not None:
-            async for event in self._integrated(self.integrator, turn, said):
-                yield event
+            async with Closing(self._integrated(self.integrator, turn, said)) as events:
+                async for event in events:
+                    yield event
         elif self.strategy == "best":
             yield Reply(_best(turn.text, said))
         elif self.strategy == "merge":
@@ -208,13 +210,14 @@ class Federation:
             parts=[text_part(turn.text, label=QUESTION), *_parts(said), answer],
         )
         sub = turn.sub(brief, integrator, history=True)
-        async for event in integrator(sub):
-            if isinstance(event, Reply):
-                reply = event.message
-                yield Reply(reply if reply.labelled(SOURCES) is not None else reply.with_part(answer))
-                return
-            if isinstance(event, Fault | Delta | Progress):
-                yield event
+        async with Closing(integrator(sub)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    reply = event.message
+                    yield Reply(reply if reply.labelled(SOURCES) is not None else reply.with_part(answer))
+                    return
+                if isinstance(event, Fault | Delta | Progress):
+                    yield event
         raise TurnFailed("the integrator ended without an answer")
 
     async def propose_anonymous(self, conversation: str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
+from sabir.aio import Closing
 from sabir.bus.base import Bus
 from sabir.card import Card
 from sabir.errors import (
@@ -63,9 +64,10 @@ class BusPeer:
         for left in range(_TRIES - 1, -1, -1):
             begun = False
             try:
-                async for event in self._talk(turn, asked):
-                    begun = True
-                    yield event
+                async with Closing(self._talk(turn, asked)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
                 return
             except _NotBegun:
                 if not left:

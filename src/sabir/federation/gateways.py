@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from sabir.agent import Agent
-from sabir.aio import cancel_and_wait
+from sabir.aio import Closing, cancel_and_wait
 from sabir.card import Card
 from sabir.cluster.peer import BusPeer
 from sabir.errors import (
@@ -94,8 +94,9 @@ class RemoteAgent:
         turn.message = self._addressed(turn.message)
         self._running += 1
         try:
-            async for event in self._asked(turn):
-                yield event
+            async with Closing(self._asked(turn)) as events:
+                async for event in events:
+                    yield event
         except PeerUnavailable as away:
             why = away.reason.removeprefix(f"{away.peer}: ")
             text = f"unavailable: its gateway {self._gateway.name} does not answer ({why})"
@@ -107,13 +108,15 @@ class RemoteAgent:
 
     async def _asked(self, turn: Turn) -> AsyncIterator[Event]:
         try:
-            async for event in self.peer(turn):
-                yield event
+            async with Closing(self.peer(turn)) as events:
+                async for event in events:
+                    yield event
         except PeerRefused as refused:
             if refused.status != _FORBIDDEN or not await self._accepted(turn):
                 raise
-            async for event in self.peer(turn):
-                yield event
+            async with Closing(self.peer(turn)) as events:
+                async for event in events:
+                    yield event
 
     async def _accepted(self, turn: Turn) -> bool:
         """Accept at the remote gateway, for the same conversation, the policies that our caller has accepted here."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.agent import Agent
+from sabir.aio import Closing
 from sabir.card import Card
 from sabir.errors import BadInput
 from sabir.events import Delta, Event, Fault, Progress, Reply
@@ -145,8 +146,9 @@ class Router:
         if self.agent is None:
             yield Fault(NO_CALLS, "invalid")
             return
-        async for event in self._passed_on(self.agent(turn)):
-            yield event
+        async with Closing(self.agent(turn)) as events, Closing(self._passed_on(events)) as passed:
+            async for event in passed:
+                yield event
 
     async def _run(self, turn: Turn, routing: Routing) -> Message:
         results = await self.results(turn, routing)

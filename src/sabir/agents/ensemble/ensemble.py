@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.agent import Agent, reply_of
-from sabir.aio import cancel_and_wait
+from sabir.aio import Closing, cancel_and_wait
 from sabir.card import Card
 from sabir.errors import ConfigError, SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
@@ -263,15 +263,16 @@ class _Panel:
         sub = self._sub(final_brief(self._turn.message, self._state, ended.winner), agent)
         said: list[str] = []
         try:
-            async for event in agent(sub):
-                if isinstance(event, Reply):
-                    yield Reply(self._reply(event.message.text or answer, event.message))
-                    return
-                if isinstance(event, Fault):
-                    break
-                if isinstance(event, Delta):
-                    said.append(event.part.content if event.part.format == "text" else "")
-                    yield event
+            async with Closing(agent(sub)) as events:
+                async for event in events:
+                    if isinstance(event, Reply):
+                        yield Reply(self._reply(event.message.text or answer, event.message))
+                        return
+                    if isinstance(event, Fault):
+                        break
+                    if isinstance(event, Delta):
+                        said.append(event.part.content if event.part.format == "text" else "")
+                        yield event
         except SabirError:
             pass  # the panel has decided; its answer is not lost because the winner failed
         except Exception:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from sabir.aio import Closing
 from sabir.errors import Forbidden, SabirError
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply, check
 from sabir.message import JSON, Message, Part
@@ -53,23 +54,24 @@ class Filters:
             Forbidden: a filter blocks one of them.
         """
         sieve = Sieve(self, caller)
-        async for event in events:
-            check(event)
-            match event:
-                case Delta():
-                    for piece in await sieve.pieces(event):
-                        yield piece
-                    continue
-                case Reply(message):
-                    for piece in await sieve.rest():
-                        yield piece
-                    yield Reply(await self.outbound(message, caller))
-                case Progress(fraction, note):
-                    yield Progress(fraction, await self.words(note, caller))
-                case Question():
-                    yield await self.question(event, caller)
-                case Fault(reason, code):
-                    yield Fault(await self.words(reason, caller), code)
+        async with Closing(events):
+            async for event in events:
+                check(event)
+                match event:
+                    case Delta():
+                        for piece in await sieve.pieces(event):
+                            yield piece
+                        continue
+                    case Reply(message):
+                        for piece in await sieve.rest():
+                            yield piece
+                        yield Reply(await self.outbound(message, caller))
+                    case Progress(fraction, note):
+                        yield Progress(fraction, await self.words(note, caller))
+                    case Question():
+                        yield await self.question(event, caller)
+                    case Fault(reason, code):
+                        yield Fault(await self.words(reason, caller), code)
 
     async def question(self, question: Question, caller: Caller) -> Question:
         """Filter a question on its way out: its words count, too."""

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import httpx2
 
+from sabir.aio import Closing
 from sabir.errors import BadInput, ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Event, Reply
 from sabir.http.client import http_client
@@ -126,17 +127,19 @@ class NlipHttpPeer(NlipPeer):
         """As every peer; and transfers uploads in both directions, because neither side can reach the other's
         addresses."""
         if turn.attachments is None:
-            async for event in super().__call__(turn):
-                yield event
+            async with Closing(super().__call__(turn)) as events:
+                async for event in events:
+                    yield event
             return
         try:
             turn.message = await self._carried(turn, turn.attachments)
-            async for event in super().__call__(turn):
-                yield (
-                    Reply(await self._brought(event.message, turn, turn.attachments))
-                    if isinstance(event, Reply)
-                    else event
-                )
+            async with Closing(super().__call__(turn)) as events:
+                async for event in events:
+                    yield (
+                        Reply(await self._brought(event.message, turn, turn.attachments))
+                        if isinstance(event, Reply)
+                        else event
+                    )
         except PeerError as exc:
             raise self._without_address(exc) from None
 
@@ -372,8 +375,9 @@ class NlipHttpPeer(NlipPeer):
             left=lambda: clock.left,
             on_line=lambda line: self._show("received", line),
         )
-        async for event in events:
-            yield self._message(event.data.encode(), response)
+        async with aclosing(events):
+            async for event in events:
+                yield self._message(event.data.encode(), response)
 
     async def _refusal(self, response: httpx2.Response) -> PeerError:
         try:
