@@ -134,7 +134,7 @@ class Site:
     async def _found(self, site: str | None, text: str) -> tuple[Hit, ...]:
         search = _Search(Site(self.engine, site), SiteAsk(), Turn(Message.text(text)), self._now(), 1)
         await search.run(text)
-        return search.pool
+        return () if search.is_remote else search.pool  # what only comes closest does not match
 
     async def _answer(self, turn: Turn) -> AsyncIterator[Event]:
         try:

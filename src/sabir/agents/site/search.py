@@ -105,7 +105,7 @@ class Finding(SpokenQuestion):
         self._ruled = 0  # conditions read by rules, besides words that are field values
         self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
-        self._is_remote = False  # whether only what comes closest is shown
+        self.is_remote = False  # whether only what comes closest is shown
         self.said_in = ""  # the language of a question that is read in English
         self.coverage = 1.0
 
@@ -152,7 +152,7 @@ class Finding(SpokenQuestion):
         return is_weak and not self._statement and not asks_elsewhere(self.question)
 
     async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters, self.hint, self.unmet, self._is_remote = filters, "", "", False
+        self.filters, self.hint, self.unmet, self.is_remote = filters, "", "", False
         self.subject = None
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
@@ -413,7 +413,7 @@ class Finding(SpokenQuestion):
         found = await self.engine.search(SearchQuery(self.question, self.own(), 0, _CLOSEST, _REMOTE))
         if found.hits and all(hit.semantic is not None for hit in found.hits):
             self.parsed = msgspec.structs.replace(self.parsed, conditions=(), said=(), order=None, ordered="")
-            self._is_remote = True
+            self.is_remote = True
             self._show(tuple(hit for hit in found.hits if hit.score >= _TAIL * found.hits[0].score))
             self.total = len(self.pool)
 
@@ -506,7 +506,7 @@ class Finding(SpokenQuestion):
     @property
     def is_far_off(self) -> bool:
         """Whether even the best result is only remotely related to the question."""
-        if self._is_remote:
+        if self.is_remote:
             return bool(self.pool)
         if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
             return False
