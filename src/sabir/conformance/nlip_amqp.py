@@ -286,7 +286,7 @@ def _add_correlation_checks() -> None:
 _add_correlation_checks()
 
 
-@check("AMQP-4-not", DRAFT, "must", "correlation-id and to are those of the question in the answer to an invalid one")
+@check("AMQP-4-not", DRAFT, "must", "the answer to an invalid message has its correlation-id, and its reply-to as to")
 async def _correlated_error(target: AmqpTarget) -> None:
     letter = await target.answer_or_silence(body(format="hologram"), content_type=amqp.JSON, correlation_id="bad")
     if letter is None:
