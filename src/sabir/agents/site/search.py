@@ -54,6 +54,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .hits import happens, speaks_of, widened
 from .narrowing import among_others, by_own_kinds, part_apart, types_of
+from .nets import catch
 from .own_words import SiteWords
 from .request import SiteAsk
 from .spoken import SpokenQuestion
@@ -107,6 +108,7 @@ class Finding(SpokenQuestion):
         self.total = 0
         self.is_remote = False  # whether only what comes closest is shown
         self.said_in = ""  # the language of a question that is read in English
+        self.worded = ""  # the question in the words of the site
         self.coverage = 1.0
 
     @property
@@ -114,11 +116,16 @@ class Finding(SpokenQuestion):
         return min(MAX_RESULTS, self.ask.limit or self._usual)
 
     async def find(self, filters: dict[str, Any]) -> None:
-        """Search for ``question`` within these filters; in the words of the site, if it is in another language."""
+        """Search for ``question`` within these filters, by rules, and by the nets beneath them."""
+        await self._find_by_rules(filters)
+        await catch(self)
+
+    async def _find_by_rules(self, filters: dict[str, Any]) -> None:
+        """The same by rules; in the words of the site, if the question is in another language."""
         asked, language = self.question, language_of(self.question)
         self.said_in = ""
         words = SiteWords(self.engine, self.own())
-        worded = await words.asked(asked, language) if len(asked) <= MAX_READ else asked
+        self.worded = worded = await words.asked(asked, language) if len(asked) <= MAX_READ else asked
         if worded == asked:
             return await self._find(filters)
         self.question, self.said_in = worded, language
@@ -184,7 +191,7 @@ class Finding(SpokenQuestion):
         await self._heed_colour(found)
         self._credit(asked_for)
         if self.subject is not None:
-            self._lead(self.subject.hit)
+            self.lead(self.subject.hit)
         self._note_unmet()
         self._heed_answer()
         await self._state_described(known)
@@ -192,7 +199,7 @@ class Finding(SpokenQuestion):
 
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question, or what a page says of it."""
-        if self.filters or self.ask.min_score is not None or self._is_stated:
+        if self.filters or self.ask.min_score is not None or self.is_stated:
             return
         language = self.said_in or language_of(self.question)
         english = glossed(self.question, language_of(self.question))
@@ -201,11 +208,15 @@ class Finding(SpokenQuestion):
             english, self.subject, self.pool, self.engine, self.own(), known, self.now, language, is_there
         )
         if found is not None:
-            self.subject, self.unmet, self.note, self.hint = found, "", "", ""
-            await self._find_subject(found)
+            await self.state(found)
+
+    async def state(self, found: Subject) -> None:
+        """Answer by what a thing states."""
+        self.subject, self.unmet, self.note, self.hint = found, "", "", ""
+        await self._find_subject(found)
 
     @property
-    def _is_stated(self) -> bool:
+    def is_stated(self) -> bool:
         return bool(self._statement) and not is_unsaid(self._statement)
 
     def _heed_answer(self) -> None:
@@ -232,7 +243,8 @@ class Finding(SpokenQuestion):
         if not self.pool and asks_elsewhere(self.question):
             return
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
-            await self._find_anything()
+            self.parsed = msgspec.structs.replace(self.parsed, text="")  # everything, newest first
+            await self._search()
         if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
             await self._find_untimed(await resolved(given | free, self.engine))
             self._ruled = len(self.parsed.conditions)
@@ -350,9 +362,9 @@ class Finding(SpokenQuestion):
         if subject.statement and not is_unsaid(subject.statement):
             self._show(tuple(hit for hit in self.pool if hit.score >= _GOOD or speaks_of(hit, subject.hit)))
             self.total = len(self.pool)
-        self._lead(subject.hit)
+        self.lead(subject.hit)
 
-    def _lead(self, first: Hit) -> None:
+    def lead(self, first: Hit) -> None:
         """Put this hit first."""
         others = tuple(hit for hit in self.pool if hit.item != first.item)
         first = msgspec.structs.replace(first, score=max(first.score, *(hit.score for hit in others), 0.0))
@@ -369,11 +381,6 @@ class Finding(SpokenQuestion):
         strange = [item for item in wanted if isinstance(item, str) and item not in here and item.casefold() != "all"]
         entries = tuple(Ignored("site", item, f"there is no site {item[:80]!r} here") for item in strange)
         return msgspec.structs.replace(given, ignored=(*given.ignored, *entries))
-
-    async def _find_anything(self) -> None:
-        """Everything, newest first, for a question without any criterion."""
-        self.parsed = msgspec.structs.replace(self.parsed, text="")
-        await self._search()
 
     async def _find_for_any(self, freed: Parsed) -> None:
         """ "A tent for two people" is not a dish for two: the best match need not say for how many it is."""
@@ -507,7 +514,7 @@ class Finding(SpokenQuestion):
     def is_far_off(self) -> bool:
         """Whether even the best result is only remotely related to the question."""
         if self.is_remote:
-            return bool(self.pool)
+            return bool(self.pool) and not self._statement
         if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
             return False
         best = self.pool[0]
@@ -564,6 +571,10 @@ class Finding(SpokenQuestion):
         found = await self.engine.search(query)
         hits = tuple(hit for hit in found.hits if hit.semantic is None)
         return msgspec.structs.replace(found, hits=hits, total=len(hits))
+
+    def show_all(self, hits: tuple[Hit, ...]) -> None:
+        self._show(hits)
+        self.total = len(hits)
 
     def _show(self, hits: tuple[Hit, ...]) -> None:
         """The hits by falling score, and the page of them before ranking."""
