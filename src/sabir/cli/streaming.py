@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from rich.console import Console
@@ -13,8 +14,7 @@ from rich.text import Text
 from sabir.observe.logs import inert
 
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-# A block ends before a blank line, unless the next line continues it: an indented line, a list, a table or a quotation.
-_END: Final = re.compile(r"\n[ \t]*\n+(?=[^\s\-*+|>\d])")
+_CONTINUES: Final = frozenset(" \t-*+|>0123456789")  # how a line starts that continues what is above a blank line
 
 
 class StreamedMarkdown:
@@ -53,7 +53,20 @@ class StreamedMarkdown:
 
 def finished(words: str, start: int = 0) -> int:
     """Where the last finished block of a Markdown text ends; what follows may still change."""
-    for found in reversed(list(_END.finditer(words, start))):
-        if len(_FENCE.findall(words, 0, found.start())) % 2 == 0:  # not inside a block of code
-            return found.end()
+    for end in reversed(list(_ends(words, start))):
+        if len(_FENCE.findall(words, 0, end)) % 2 == 0:  # not inside a block of code
+            return end
     return start
+
+
+def _ends(words: str, start: int) -> Iterator[int]:
+    """Where a line begins a new block: behind a blank line, unless it continues a list, a table or a quotation."""
+    place, is_behind_blank = start, False
+    for line in words[start:].split("\n"):
+        if line.strip():
+            if is_behind_blank and line[0] not in _CONTINUES:
+                yield place
+            is_behind_blank = False
+        else:
+            is_behind_blank = True
+        place += len(line) + 1

@@ -39,6 +39,7 @@ SLOWEST = 0.25
 
 # Patterns made of local names cannot be collected from the source. Each is listed here with why it is harmless.
 MADE_FROM_NAMES = {
+    "sabir.agents.site.sentences": "compiled into a table, which is collected",
     "sabir.agents.site.subject": "a table of texts, which is tested below",
     "sabir.agents.control.grammar": "over at most 2,000 tags; tests/agents/control/test_reading.py attacks each",
     "sabir.config.load": "an escaped path of the configuration",
@@ -46,6 +47,7 @@ MADE_FROM_NAMES = {
     "sabir.guard.filters.secrets": "compiled into a table, which is collected",
     "sabir.guard.rights": "names with wildcards from the configuration",
     "sabir.protocols.mcp.wire.cards": "compiled into a table, which is collected",
+    "sabir.search.answers.reading": "compiled into a table, which is collected",
     "sabir.search.answers.clarify": "an escaped word between word boundaries",
     "sabir.search.query.asking": "compiled into a table, which is collected",
     "sabir.search.query.plainly": "compiled into a table, which is collected",

@@ -98,8 +98,8 @@ def is_sold_out(item: Item, said: str) -> str:
     rows = [row for row in offers if isinstance(row, dict)] if isinstance(offers, list) else []
     words = set(tokens(said))
     named = [(words & set(tokens(str(row.get("name") or ""))), row) for row in rows]
-    most = max((len(shared) for shared, _ in named), default=0)
-    best = [row for shared, row in named if most and len(shared) == most]
+    longest = max((len(shared) for shared, _ in named), default=0)
+    best = [row for shared, row in named if longest and len(shared) == longest]
     stated = [str(row.get("availability") or "InStock") for row in best]
     is_all = len(best) == len(rows) or any(
         one.endswith(("InStock", "LimitedAvailability", "PreOrder")) for one in stated

@@ -87,13 +87,13 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
     rows = [(clause, tokens(clause)) for clause in clauses(sentence)]
     # The first word is what the question is about: "can I drink water before a fasting test?".
     counts = [(sum(_has(word, said, same) for word in words), _has(words[0], said, same)) for _, said in rows]
-    most = max(counts, default=(0, False))
-    if not most[0]:
+    highest = max(counts, default=(0, False))
+    if not highest[0]:
         return None
     verdicts = {
         _of_clause(clause, said, words, same)
         for (clause, said), count in zip(rows, counts, strict=True)
-        if count == most
+        if count == highest
     }
     return verdicts.pop() if len(verdicts) == 1 else None
 

@@ -235,7 +235,7 @@ def readings(
     ``is_whether``: it is a question for yes or no, whose verb may be all that it says.
     """
     names, said = naming(item), statements(item)
-    if kind is WHO and any(is_a(each, "Person") for each in item.types):
+    if kind is WHO and any(is_a(name, "Person") for name in item.types):
         kind = None  # the answer is its name
     whole = frozenset[str]().union(*(statement.words for statement in said))
     found = []

@@ -346,4 +346,4 @@ _READ_ELSEWHERE: Final = frozenset(
      "mpn", "isbn", "license"}
 )  # fmt: skip
 _MEASURED: Final = re.compile(r"(?:Time|Date|Url|URL|Id|Code|Number)$")
-_CODE: Final = re.compile(r"^P(?:\d|T\d)|://|@|^\S*\d\S*$")
+_CODE: Final = re.compile(r"^P(?:\d|T\d)|://|@|^[^\s\d]*\d\S*$")
