@@ -83,6 +83,7 @@ OF_THE_SERVER = {
     "CORE-5.0.4-not",  # NaN: HTTP 500
     "CORE-5.3-not",  # a format outside Table 1 is taken
     "CORE-5.3-text-not",  # and text that is no string
+    "CORE-5.3-binary-not",  # and binary that is not base64
     "CORE-6.2-b",  # of two tokens the second is lost
     "CORE-6.3-case",  # MessageType is not read, so control is lost
     "CORE-6.4",  # no upload place is named
@@ -98,8 +99,12 @@ async def test_the_reference_server_fails_by_its_known_faults_and_no_others(refe
         "CORE-6.2-suffix",  # suffixed tokens are lost
         "CORE-6.2-auth",  # and those of other kinds
         "CORE-6.2-c",
+        "CORE-6.2-many",  # ten tokens, or two with the same content, are lost
+        "CORE-6.2-same",
         "CORE-6.3",  # control is not mirrored
         "CORE-6.3-first",
+        "CORE-6.3-unknown",
+        "CORE-6.3-upload",
     }
     assert any("redirected" in note for note in report.notes)
 

@@ -247,14 +247,14 @@ def _begun(value: str, names: Sequence[str]) -> list[str]:
 
 
 async def _proposed(sites: Sequence[OneSite], value: str) -> list[str]:
-    """Ids that start like this; otherwise those of items that match the words."""
+    """Ids that start like this; otherwise those of items that match the words. An address is not words."""
     ids: list[str] = []
     for site in sites:
         if site.count <= _MAX_LISTED:
             ids += [item_id async for item_id, _, _ in site.engine.listed(site.name) if item_id.startswith(value)]
         if len(ids) >= MAX_VALUES:
             break
-    if not ids:
+    if not ids and "://" not in value:
         for site in sites:
             ids += [item.id for item in await _items(site, value, 0, MAX_VALUES - len(ids))]
     return sorted(ids)[:MAX_VALUES]
