@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from sabir.search import Condition, Engine, Hit, SearchQuery
+from sabir.search.answers.fields import labels
 from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
+from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
-from sabir.search.query.words import fold
+from sabir.search.query.predicates import IDLE
+from sabir.search.query.words import fold, tokens
 
 from .own import own_thing, says_you
-from .subject import MAX_LENGTH, Subject
+from .subject import MAX_LENGTH, SEARCHES, Subject
 
 _RELATED: Final = 30.0  # from this score, a hit is related to the question
 _CLEARLY: Final = 1.25  # times the score of the next
@@ -41,7 +44,9 @@ async def read_answer(
         return None
     hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
     if whether:
-        return _decided([*hits, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
+        decided = _decided([*hits, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
+        is_only_mentioned = decided is not None and _asks_for_thing(english) and _is_other_ware(decided.hit, words)
+        return None if is_only_mentioned else decided
     noun = focus(english)
     is_plural = kind is None and bool(noun) and f"{noun}s" in fold(english)  # "which books are by …" looks for several
     rows = [
@@ -55,6 +60,22 @@ async def read_answer(
         return None
     hit, reading = best
     return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
+
+
+def _asks_for_thing(english: str) -> bool:
+    """Whether something is to be had: "do you have a laptop?", "can I get a laptop here?"."""
+    return asks_whether_there(english) or SEARCHES.search(english) is not None
+
+
+def _is_other_ware(hit: Hit, words: Sequence[str]) -> bool:
+    """Whether a thing for sale or for cooking only mentions what some words name.
+
+    A place that mentions parking has it; a sticker that fits on laptops is no laptop.
+    """
+    said = {word for word in words if word not in IDLE and word not in WEAK}
+    if said.issubset(word for label in (hit.item.name, *labels(hit.item)) for word in tokens(label)):
+        return False
+    return any(is_a(name, kind) for name in hit.item.types for kind in ("Product", "Recipe"))
 
 
 def _worth(hit: Hit, reading: Reading) -> float:

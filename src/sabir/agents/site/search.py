@@ -59,7 +59,7 @@ from .own_words import SiteWords
 from .request import SiteAsk
 from .spoken import SpokenQuestion
 from .stating import stated_subject
-from .subject import Subject, subject_of
+from .subject import Subject, names_one, subject_of
 from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
@@ -126,7 +126,7 @@ class Finding(SpokenQuestion):
         self.said_in = ""
         words = SiteWords(self.engine, self.own())
         self.worded = worded = await words.asked(asked, language) if len(asked) <= MAX_READ else asked
-        if worded == asked:
+        if worded == asked or await names_one(asked, self.engine, self.own()):  # a name is not translated
             return await self._find(filters)
         self.question, self.said_in = worded, language
         await self._find(filters)

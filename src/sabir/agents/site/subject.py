@@ -203,6 +203,12 @@ async def _named_by_few(question: str, engine: Engine, where: tuple[Condition, .
     return found if found is not None and found[1].whole else None
 
 
+async def names_one(question: str, engine: Engine, where: tuple[Condition, ...]) -> bool:
+    """Whether a question has the full name of a thing here, in more than one word."""
+    found = _named(question, (await engine.search(SearchQuery(question, where, 0, _LOOKED_AT))).hits)
+    return found is not None and found[1].whole and found[1].words > 1
+
+
 def _is_beside(before: str) -> bool:
     words = re.findall(r"[\w'’]+", before.casefold())
     words = words[:-1] if words and words[-1] in ("the", "a", "an") else words
