@@ -61,7 +61,7 @@ SETTINGS = DialogueSettings(inbox_messages=1_000_000, sender_messages=1_000_000)
 SENDERS = 64
 PIPELINED = 1_000
 ENTRIES = 10_000
-ONE_WAY = 3_000  # messages per block, on both sides
+ONE_WAY = 15_000  # messages per block, on both sides
 ASKED = (400, 200)  # requests per block by one asker: ours and theirs
 ANSWERED = (2_000, 640)  # and by 64 askers
 
