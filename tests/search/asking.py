@@ -23,10 +23,13 @@ from sabir.turn import Conversation, PastTurn, Turn
 HERE = Path(__file__).parent / "questions"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 # Sets about all sites, each run once before any rule was changed for it. The second, and the fifth to
-# the ninth, were written without looking at the rules; the seventh to the ninth are also about sites that no rule
-# was tried on. "own_sites" is about six small sites of other kinds. Its author knew the rules, and changed none before
+# the ninth, the tenth and the eleventh, were written without looking at the rules; from the seventh on, the sets are
+# also about sites that no rule was tried on. "own_sites" is about six small sites of other kinds. Its author knew the rules, and changed none before
 # its first run.
-UNSEEN = ("fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "own_sites")
+UNSEEN = (
+    "fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "own_sites", "tenth",
+    "eleventh",
+)  # fmt: skip
 SHOWN = 5  # results that a reader looks at
 
 # The name of each site, and what it is ingested from.
@@ -56,6 +59,21 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
         "larchwater.example": tuple(
             HERE / "sites" / "campsite" / name
             for name in ("feed.jsonl", "pitches.csv", "products.json", "events.ics", "cottages")
+        )
+    },
+    "musikschule": {
+        "musikschule-lindenau.example": tuple(
+            HERE / "sites" / "musikschule" / name
+            for name in ("seiten", "kurse", "lehrkraefte", "raeume", "termine", "mietinstrumente.csv")
+        )
+    },
+    **{
+        kind: {f"{kind}.example": tuple(HERE / "sites" / kind / name for name in names)}
+        for kind, names in (
+            ("brackenfield", ("feed.jsonl", "vaccination-days.ics")),
+            ("secondgear", ("products.json", "pages")),
+            ("ashwell", ("feed.jsonl", "events.ics")),
+            ("quillpress", ("feed.jsonl", "docs", "blog")),
         )
     },
     **{

@@ -1,4 +1,4 @@
-"""The question sets: what visitors ask of sixteen sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of twenty-one sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
@@ -13,6 +13,12 @@ That of the eighth set, 249 questions, 109 of them about a library, a kind of si
 The first run of the ninth set, 267 questions, 117 of them about a campsite: 73.4 % right, 11.6 % wrong. That of
 "own_sites", 281 questions about six small sites: 53.4 % right, 12.5 % wrong. Neither meets the limits of the others;
 their own (``OWN_LIMITS``) keep them from getting worse.
+
+The tenth set, 331 questions, 240 of them about a music school (in German), a health centre and a dealer of used cars,
+and the eleventh, 200 questions, 140 of them about a town council and a software project, were written blind and run on
+the code before and after a session of work on general rules. 222 questions of the tenth (not ``held``) were used during
+that work: 61.3 % right and 23.0 % wrong before, 73.4 % and 16.2 % after. The others were not: the rest of the tenth
+59.6 % and 25.7 % before, 67.9 % and 15.6 % after; the eleventh 71.0 % and 15.0 % before, 77.0 % and 11.0 % after.
 """
 
 from __future__ import annotations
@@ -31,7 +37,8 @@ from .asking import NOW, SOURCES, UNSEEN, Judged, Verdict, answered, opened, que
 
 MIN_RIGHT = 0.92
 MAX_WRONG = 0.02
-OWN_LIMITS = {"ninth": (0.84, 0.07), "own_sites": (0.89, 0.03)}  # least right, most wrong
+# Least right, most wrong.
+OWN_LIMITS = {"ninth": (0.84, 0.07), "own_sites": (0.89, 0.03), "tenth": (0.70, 0.17), "eleventh": (0.76, 0.12)}
 
 
 pytestmark = pytest.mark.timeout(600)  # the fixture asks more than 1,500 questions
