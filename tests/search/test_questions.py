@@ -1,4 +1,4 @@
-"""The question sets: what visitors ask of twenty-one sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of 21 sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
