@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import socket
 import threading
@@ -156,6 +157,17 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
         thread.join(20)
         if thread.is_alive():
             raise RuntimeError("the gateway did not stop")
+
+
+@pytest.fixture(autouse=True)
+def log_handlers() -> Iterator[None]:
+    """Removes the handlers that a test gave to the log: the standard error that they write to is closed after it."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    for handler in list(root.handlers):
+        if type(handler) is logging.StreamHandler and handler not in before:
+            root.removeHandler(handler)
 
 
 Serve = Callable[[Gateway], Served]

@@ -7,13 +7,19 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import termios
 import time
-from functools import partial
 from pathlib import Path
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
+
+
+def _take_terminal() -> None:
+    """Let Ctrl-C reach the program, even if the tests run in the background of a shell, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Terminal:
@@ -30,7 +36,7 @@ class Terminal:
             stderr=inner,
             env=environment,
             start_new_session=True,
-            preexec_fn=partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+            preexec_fn=_take_terminal,
         )
         os.close(inner)
         self.seen = ""  # without what only acts on a terminal
