@@ -21,6 +21,7 @@ from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import asks_elsewhere, only_filters
 from sabir.search.query.text import MAX_READ, is_prose
+from sabir.search.query.words import content_words
 
 from .home import of_home
 from .sentences import quoted_from
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .search import Finding
 
 _LIGHT: Final = ASKING | IDLE
+_FEW: Final = 7  # words of a question that is measured: prose is ranked best by the index alone
 _LOOKED_AT: Final = 30  # hits that are measured
 _WEAK: Final = 60.0  # below this score, the best may not be what is meant
 _FULL: Final = 0.7  # coverage of what is plainly meant
@@ -77,7 +79,8 @@ async def catch(finding: Finding) -> None:
 
 def _is_open(finding: Finding) -> bool:
     is_own = not finding.filters and finding.ask.min_score is None and not finding.start
-    return is_own and len(finding.question) <= MAX_READ and not asks_elsewhere(finding.question)
+    is_short = len(finding.question) <= MAX_READ and len(content_words(finding.question)) <= _FEW
+    return is_own and is_short and not asks_elsewhere(finding.question)
 
 
 async def _ask_home(finding: Finding, english: str, language: str) -> bool:

@@ -78,6 +78,7 @@ _SURE: Final = 60.0  # from this score, something here is about the question
 _REMOTE: Final = 14.0  # below this score, something is not even related
 _CLOSEST: Final = 3  # results that are shown if none is plainly about the question
 _DOUBTFUL: Final = 25.0  # below this score, even the best is chance, if nothing else was asked for
+_STATED_WORDS: Final = 7  # of a question that one sentence may answer; prose is ranked best by the index alone
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
@@ -199,7 +200,8 @@ class Finding(SpokenQuestion):
 
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question, or what a page says of it."""
-        if self.filters or self.ask.min_score is not None or self.is_stated:
+        is_long = len(content_words(self.question)) > _STATED_WORDS
+        if self.filters or self.ask.min_score is not None or self.is_stated or is_long:
             return
         language = self.said_in or language_of(self.question)
         english = glossed(self.question, language_of(self.question))
