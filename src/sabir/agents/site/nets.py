@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .search import Finding
 
 _LIGHT: Final = ASKING | IDLE
-_FEW: Final = 7  # words of a question that is measured: prose is ranked best by the index alone
+_FEW: Final = 5  # words of a question that is measured: prose is ranked best by the index alone
 _LOOKED_AT: Final = 30  # hits that are measured
 _WEAK: Final = 60.0  # below this score, the best may not be what is meant
 _FULL: Final = 0.7  # coverage of what is plainly meant
