@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import socket
 import threading
 import time
@@ -43,6 +44,9 @@ def longest() -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     coverage_of_new.register(config)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        # A shell starts what runs in its background with Ctrl-C ignored, and programs that tests start inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -19,6 +19,7 @@ class TcpServer:
         self.accepted = 0
         self._handler, self._listening, self._tls = handler, listening, tls
         self._tasks: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
+        self._cut: set[asyncio.Task[None]] = set()  # tasks whose connections are aborted, also those that join later
 
     @property
     def url(self) -> str:
@@ -27,6 +28,7 @@ class TcpServer:
     def cut(self) -> int:
         """Abort all connections; returns how many there were."""
         cut = 0
+        self._cut.update(self._tasks)
         for writers in self._tasks.values():
             cut += any(not writer.is_closing() for writer in writers)
             for writer in writers:
@@ -34,8 +36,9 @@ class TcpServer:
         return cut
 
     async def drained(self) -> None:
-        """Wait until all connections are closed."""
-        while running := [task for task in self._tasks if not task.done()]:
+        """Wait until all connections that are open now are closed; a client may open others meanwhile."""
+        running = [task for task in self._tasks if not task.done()]
+        if running:
             await asyncio.wait(running)
 
     def start(self) -> None:
@@ -57,6 +60,8 @@ class TcpServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task].append(writer)
+        if task in self._cut:  # while it was connecting
+            writer.transport.abort()
 
     def _accept(self) -> None:
         try:

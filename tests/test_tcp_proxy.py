@@ -112,6 +112,38 @@ async def test_cut_aborts_all_connections_and_counts_them(echo: TcpServer) -> No
             client.close()
 
 
+async def test_a_client_that_comes_back_is_not_waited_for(echo: TcpServer) -> None:
+    """The inbox stream of an ACL client comes back at once and stays open: ``drained`` then never returned."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        clients.append(Client(server.port))  # before this connection has ended
+
+    clients: list[Client] = []
+    async with tcp_server(handle) as server:
+        clients.append(Client(server.port))
+        while not server.accepted:
+            await asyncio.sleep(0)
+        assert server.cut() <= 1
+        async with asyncio.timeout(20):
+            while not clients[1:]:
+                await asyncio.sleep(0)
+            await server.drained()
+        for client in clients:
+            client.close()
+
+
+async def test_a_connection_that_is_cut_while_it_connects_is_closed(echo: TcpServer) -> None:
+    async with tcp_proxy(("127.0.0.1", echo.port)) as proxy:
+        client = Client(proxy.port)
+        while not proxy.accepted:
+            await asyncio.sleep(0)
+        proxy.cut()  # its handler has not begun
+        async with asyncio.timeout(20):
+            await proxy.drained()
+        client.close()
+
+
 async def test_tls_ends_at_the_proxy_and_the_target_sees_the_local_address(tmp_path: Path) -> None:
     seen: list[str] = []
 

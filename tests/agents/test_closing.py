@@ -10,6 +10,7 @@ from typing import Any
 
 import httpcore
 import httpcore2
+import msgspec
 import pytest
 
 from conftest import Serve
@@ -18,9 +19,10 @@ from sabir.agent import Agent, reply_of
 from sabir.agents.back_level import BackLevel
 from sabir.agents.confirm import Confirm
 from sabir.agents.federation import Federation
+from sabir.card import Policy
 from sabir.events import Question
 from sabir.gateway.gateway import Gateway
-from sabir.protocols.connect import connect
+from sabir.protocols.connect import connect, speakers
 from sabir.tools.router import Router
 from sabir.tools.toolbox import Toolbox
 
@@ -79,14 +81,30 @@ async def test_an_agent_has_closed_what_it_opened_when_its_reply_is_returned(
     assert ended == ["opener"]
 
 
-@pytest.mark.parametrize("protocol", ["nlip", "nlweb"])
+@pytest.mark.parametrize("policies", [(), (Policy("privacy", "Nothing is kept."),)], ids=["plain", "with a policy"])
+@pytest.mark.parametrize("protocol", speakers("http"))
+async def test_a_gateway_closes_its_agent_before_it_answers(
+    protocol: str, policies: tuple[Policy, ...], serve: Serve, home: Path, opener: Any, ended: list[str]
+) -> None:
+    held = opener.with_card(msgspec.structs.replace(opener.card, policies=policies))
+    async with connect(serve(Gateway(held, home=home)).url, protocol=protocol) as peer:
+        assert "done" in (await peer.ask("go")).text
+        assert ended == ["opener"]
+
+
+KEEPS_A_STREAM = {"acl"}  # that of its inbox, which brings the answers to all its messages
+
+
+@pytest.mark.parametrize("protocol", [name for name in speakers("http") if name not in KEEPS_A_STREAM])
 async def test_a_peer_has_given_its_connection_back_when_its_reply_is_returned(
     protocol: str, serve: Serve, home: Path, opener: Agent
 ) -> None:
     """A task closed the response while the test ended, and failed the next one."""
+    of_others = {id(pool) for pool in open_pools()}
     async with connect(serve(Gateway(opener, home=home)).url, protocol=protocol) as peer:
         assert "done" in (await reply_of(peer(Turn(Message.text("go"))))).text
-        in_use = [connection for pool in open_pools() for connection in pool.connections if not is_free(connection)]
+        pools = [pool for pool in open_pools() if id(pool) not in of_others]
+        in_use = [connection for pool in pools for connection in pool.connections if not is_free(connection)]
         assert not in_use
 
 

@@ -40,6 +40,9 @@ def test_every_command_takes_json(name: str) -> None:
         ("chat http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
         ("bench http://127.0.0.1:9/nlip", UNREACHABLE, "peer_unavailable", "connection refused"),
         ("check", BAD_USAGE, "config_error", "set SABIR_URL"),
+        ("check http://127.0.0.1:9", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("check http://127.0.0.1:9 --protocol acl", UNREACHABLE, "peer_unavailable", "connection refused"),
+        ("check http://127.0.0.1:9 --protocol nlweb", UNREACHABLE, "peer_unavailable", "connection refused"),
         ("send http://127.0.0.1:9/acl absent.json", BAD_USAGE, "config_error", "absent.json"),
         ("serve absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
         ("mcp absent.yaml", BAD_USAGE, "config_error", "absent.yaml"),
@@ -67,6 +70,66 @@ def test_a_failure_is_one_line_of_json(command: str, exit_code: int, code: str, 
     assert words in error["message"]
 
 
+@pytest.mark.parametrize(("address", "words"), [("gopher://a", "unsupported URL scheme 'gopher'"), ("a:99999", "port")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ask ADDRESS hi", "agents ADDRESS", "tools ADDRESS", "chat ADDRESS", "bench ADDRESS --remote", "bench ADDRESS",
+        "check ADDRESS", "check ADDRESS --protocol acl", "send ADDRESS -", "inbox ADDRESS ada",
+        "ide FILE refactor --url ADDRESS",
+    ],
+)  # fmt: skip
+def test_an_invalid_address_is_invalid_usage_of_every_command(
+    command: str, address: str, words: str, sabir: Sabir
+) -> None:
+    given = [{"ADDRESS": address, "FILE": __file__}.get(word, word) for word in command.split()]
+    said = sabir(*given, "--json")
+    assert (said.code, said.out) == (BAD_USAGE, ""), said.err
+    error = error_of(said.err)
+    assert error["code"] == "config_error"
+    assert words in error["message"]
+
+
+TIMES = ["ask --timeout", "agents --timeout", "tools --timeout", "chat --timeout", "run --timeout", "check --timeout",
+         "bench --timeout", "bench --seconds", "ide --seconds", "check --slow", "ingest --delay"]  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", TIMES)
+@pytest.mark.parametrize("value", ["-1", "soon", "nan", "inf"])
+def test_a_duration_is_a_number_of_seconds(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, option = flag.split()
+    assert main([name, f"{option}={value}", "--json"]) == BAD_USAGE
+    assert "expected a number of seconds" in error_of(capsys.readouterr().err)["message"]
+
+
+def test_every_duration_is_tried() -> None:
+    top = parser()
+    subcommands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    found = set()
+    for name, command in subcommands.choices.items():
+        command.format_help()
+        for action in command._actions:
+            flag = action.option_strings[-1] if action.option_strings else ""
+            if flag in ("--timeout", "--seconds", "--slow", "--delay") or action.type is float:
+                found.add(f"{name} {flag}")
+    assert found == set(TIMES)
+
+
+def test_init_asks_nothing_with_json(sabir: Sabir, tmp_path: Path) -> None:
+    said = sabir("init", str(tmp_path / "new"), "--json")
+    assert (said.code, said.err) == (0, "")
+    made = json.loads(said.out)
+    assert made["port"] == 8080 and str(tmp_path / "new" / "app.py") in made["files"]
+
+
+def test_a_file_that_an_editor_names_is_reported_without_numbers(sabir: Sabir, tmp_path: Path) -> None:
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    assert error_of(sabir("ide", "absent.py", "refactor", "--json").err)["message"] == (
+        "absent.py: No such file or directory"
+    )
+    assert "UTF-8" in error_of(sabir("ide", str(tmp_path / "bytes.py"), "refactor", "--json").err)["message"]
+
+
 def test_a_failure_of_every_command_is_tried() -> None:
     """So that a new command gets a row above, too."""
     [rows] = [mark.args[1] for mark in test_a_failure_is_one_line_of_json.pytestmark]  # type: ignore[attr-defined]
@@ -89,9 +152,7 @@ def test_what_is_worth_knowing_is_json_too(sabir: Sabir, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("command", ["ask --wrong", "run", "keys frobnicate", "frobnicate", "completion tcsh"])
 def test_invalid_usage_is_json_too(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--json"])
-    assert ended.value.code == BAD_USAGE
+    assert main([*command.split(), "--json"]) == BAD_USAGE
     error = error_of(capsys.readouterr().err)
     assert error["code"] == "bad_usage" and "--help" in error["hint"]
 

@@ -224,6 +224,26 @@ def test_a_request_that_no_door_should_see_is_rejected_in_nlip(alone: Served, st
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["messagetype"] == "error"
 
 
+CODINGS = [b"gzip, chunked", b"gzip,chunked", b"deflate", b"x-unknown, chunked", b"identity", b"chunked, chunked"]
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_transfer_coding_that_we_do_not_know_is_rejected_and_ends_the_connection(port: int, coding: bytes) -> None:
+    """RFC 9112, 6.1. ``gzip, chunked`` was read as if it were only chunked, so the agent got compressed bytes."""
+    head = HEAD + b"Transfer-Encoding: " + coding
+    answer = exchange(port, head + b"\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY) + HIDDEN)
+    assert answer[9:12] in (b"501", b"400"), answer[:200]  # 400: what the parser cannot read at all
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"You said" not in answer and b"connection: close" in answer.lower()
+
+
+@pytest.mark.parametrize("lines", [b"gzip, chunked", b"gzip\r\nTransfer-Encoding: chunked"], ids=["list", "two lines"])
+def test_gzip_as_a_transfer_coding_is_not_implemented(alone: Served, lines: bytes) -> None:
+    head = HEAD + b"Transfer-Encoding: " + lines
+    answer = exchange(alone.port, head + b"\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY))
+    assert answer.startswith(b"HTTP/1.1 501 ") and answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_garbage_behind_a_request_does_not_take_the_place_of_its_answer(alone: Served) -> None:
     answer = exchange(alone.port, post(b"/nlip", len(BODY)) + BODY + b"\x00\x01 garbage\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ") and b"You said: hello" in answer

@@ -22,13 +22,13 @@ from sabir.turn import Conversation, PastTurn, Turn
 
 HERE = Path(__file__).parent / "questions"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
-# Sets about all sites, each run once before any rule was changed for it. The second, the fifth to the ninth, the tenth
-# and the eleventh were written without looking at the rules; from the seventh on, the sets are also about sites that no
-# rule was tried on. "own_sites" is about six small sites of other kinds. Its author knew the rules, and changed none
-# before its first run.
+# Sets about all sites, each run once before any rule was changed for it. The second, and those from the fifth
+# on, were written without looking at the rules; from the seventh on, the sets are also about sites that no rule was
+# tried on. "own_sites" is about six small sites of other kinds. Its author knew the rules, and changed none before its
+# first run.
 UNSEEN = (
     "fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "own_sites", "tenth",
-    "eleventh",
+    "eleventh", "twelfth",
 )  # fmt: skip
 SHOWN = 5  # results that a reader looks at
 
@@ -74,6 +74,8 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
             ("secondgear", ("products.json", "pages")),
             ("ashwell", ("feed.jsonl", "events.ics")),
             ("quillpress", ("feed.jsonl", "docs", "blog")),
+            ("wexcombe", ("whats-on.ics", "shop.xml", "visit.csv")),
+            ("meadowgate", (".",)),
         )
     },
     **{

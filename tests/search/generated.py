@@ -82,7 +82,10 @@ ODD = (
 # Pieces that backtracking patterns are slow on, when they come again and again.
 ADVERSE = ("ー", "の", "漢", "a", "in ", "and, ", "1 ", "between 1 and ", "not ", "'", "-", "the 1st of ", "this may ",
            "next ", "from January to ", "free ", "4 oz ")  # fmt: skip
-LIMIT = 0.05  # seconds of processor time that reading a question may take
+PLAIN = "vegan soups under $20 near Boise"
+# How many times the processor time of a plain question any other may take: a busy machine slows both.
+MAX_TIMES = 30
+LETTERS = 400  # more letters than these are allowed the time of another plain question, so time stays linear
 
 
 def questions(count: int, seed: int = 0) -> Iterator[str]:
@@ -137,3 +140,14 @@ def read(question: str, before: str = "vegan soups under $20") -> float:
     coloured(parsed.text[:MAX_READ])
     candidates(parsed.text, parsed.said, EVERYTHING)
     return thread_time() - started
+
+
+def limit_of(question: str) -> float:
+    """The seconds of processor time that reading this question may take now, by what a plain one takes now."""
+    plain = min(read(PLAIN) for _ in range(5))
+    return plain * (MAX_TIMES + len(question) / LETTERS)
+
+
+def is_slow(question: str) -> bool:
+    """Whether a question takes too long, three times out of three: it may have been disturbed."""
+    return all(read(question) > limit_of(question) for _ in range(3))

@@ -1,4 +1,4 @@
-"""The question sets: what visitors ask of 21 sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of 23 sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
@@ -19,6 +19,12 @@ and the eleventh, 200 questions, 140 of them about a town council and a software
 the code before and after a session of work on general rules. 222 questions of the tenth (not ``held``) were used during
 that work: 61.3 % right and 23.0 % wrong before, 72.1 % and 16.2 % after. The others were not: the rest of the tenth
 59.6 % and 25.7 % before, 67.9 % and 15.6 % after; the eleventh 71.0 % and 15.0 % before, 77.0 % and 11.0 % after.
+
+The twelfth set, 200 questions, 130 of them about a vet and a theatre, was written blind and run once on the code
+that was there after the wrong rows of the tenth (not ``held``) had been sorted by cause: 74.5 % right, 12.5 % wrong; by
+kind (right, wrong): name 78, 17; fact 70, 15; yes/no 59, 5; filter 81, 14; negation 56, 39; date 68, 11; follow-up 67,
+22; typo 88, 0; language 71, 12; out of scope 100, 0; injection 93, 0. Its third that is kept apart (``held``): 73.1 %
+right, 11.9 % wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +44,13 @@ from .asking import NOW, SOURCES, UNSEEN, Judged, Verdict, answered, opened, que
 MIN_RIGHT = 0.92
 MAX_WRONG = 0.02
 # Least right, most wrong.
-OWN_LIMITS = {"ninth": (0.83, 0.07), "own_sites": (0.88, 0.03), "tenth": (0.70, 0.17), "eleventh": (0.76, 0.12)}
+OWN_LIMITS = {
+    "ninth": (0.83, 0.07),
+    "own_sites": (0.88, 0.03),
+    "tenth": (0.75, 0.12),
+    "eleventh": (0.76, 0.12),
+    "twelfth": (0.74, 0.13),
+}
 
 
 pytestmark = pytest.mark.timeout(600)  # the fixture asks more than 1,500 questions

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -78,7 +78,8 @@ class PrivatePostgres:
         main = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         for pid in (main, *map(int, children)):
-            os.kill(pid, which)
+            with suppress(ProcessLookupError):  # a session may end in between
+                os.kill(pid, which)
 
     @contextmanager
     def asking_for_passwords(self) -> Iterator[None]:

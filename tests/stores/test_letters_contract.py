@@ -404,15 +404,25 @@ def test_a_letter_is_compared_with_its_lane_and_not_with_the_whole_inbox() -> No
     assert "l.lane <> ''" in PUT_LETTERS_BY_LANE
 
 
+async def _shortest_take(store: Letters, count: int) -> float:
+    """The seconds of the fastest of 20 takes from an inbox of so many letters: a busy machine delays some of them."""
+    box = f"box-{count}"
+    await store.put_letters(tuple(letter(f"{box}-{n}", box=box, order=f"c{n}") for n in range(count)))
+    times = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        assert await store.take_letters(box, "", "n1", 60.0, 1)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
 async def test_reading_a_long_inbox_costs_no_more_than_reading_a_short_one(tmp_path: Path) -> None:  # ACL-54
     store = open_store(f"sqlite:///{tmp_path}/sabir.db")
     await store.open()
     assert isinstance(store, Letters)
     try:
-        await store.put_letters(tuple(letter(f"{n}", order=f"c{n}") for n in range(10_000)))
-        begun = time.perf_counter()
-        for _ in range(20):
-            assert await store.take_letters("jules", "", "n1", 60.0, 1)
-        assert (time.perf_counter() - begun) / 20 < 0.05
+        short = await _shortest_take(store, 30)
+        long = await _shortest_take(store, 10_000)
+        assert long < 10 * short, (short, long)
     finally:
         await store.close()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sabir.protocols.acl.wire.envelope import Envelope, time_of
 from sabir.protocols.peer import Identity
 
-from .address import address_of
+from .address import WEB, address_of
 from .ask import service_of, trust
 from .printing import show
 
@@ -43,7 +43,7 @@ def settle_address(arguments: argparse.Namespace, following: str, default: str |
     if given is not None and "://" not in given and is_lone and os.environ.get("SABIR_URL"):
         setattr(arguments, following, given)
         given = None
-    arguments.url = address_of(given)
+    arguments.url = address_of(given, WEB)
 
 
 def link_options(arguments: argparse.Namespace, url: str) -> dict[str, Any]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
 
 from sabir.errors import ConfigError
+from sabir.protocols.peer import origin_of
 
+WEB: Final = ("http", "https")
 PROGRAM: Final = "stdio:"  # followed by a command: a local MCP server
 
 
-def address_of(given: str | None) -> str:
+def address_of(given: str | None, schemes: Collection[str] = ()) -> str:
     """The address, with a scheme; SABIR_URL by default.
+
+    Args:
+        schemes: those that the command supports (default: any).
 
     Raises:
         ConfigError: no address is given, or it is invalid.
@@ -23,7 +29,11 @@ def address_of(given: str | None) -> str:
     if "://" not in url and not url.startswith(PROGRAM):
         url = f"http://{url}"
     try:
-        urlsplit(url)
+        scheme = urlsplit(url).scheme.lower()
     except ValueError as exc:
         raise ConfigError(f"{url!r} is not an address: {exc}") from None
+    if schemes and scheme not in schemes:
+        raise ConfigError(f"unsupported URL scheme {scheme!r}; expected {', '.join(schemes)}")
+    if not url.startswith(PROGRAM):
+        origin_of(url)  # rejects an invalid port
     return url

@@ -37,6 +37,7 @@ from .printing import readable, say, say_json, show
 from .questions import at_terminal
 from .receiving import AnswerReceiver
 from .refusals import same_for_all
+from .seconds import seconds
 from .wrapping import wrapped
 
 _SILENT = logging.NullHandler()  # errors are printed once, in the last line of the command
@@ -74,7 +75,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
     parser.add_argument("--trace", action="store_true", help="show the bytes on the wire")
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM), e.g. .sabir/dev-tls/cert.pem")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (default 60)")
+    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="seconds to wait (default 60)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from .ask import connection_options
 from .failures import code_of
 from .printing import say, say_json
 from .refusals import same_for_all
+from .seconds import seconds
 
 MAX_SECONDS: Final = 600.0
 MAX_REQUESTS: Final = 1_000_000
@@ -46,20 +47,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--connections", type=int, default=8, metavar="N", help="number of concurrent requests (default 8)"
     )
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="seconds to run (default 5)")
+    parser.add_argument("--seconds", type=seconds, default=5.0, metavar="S", help="seconds to run (default 5)")
     parser.add_argument("--requests", type=int, metavar="N", help="stop after this many requests (default: no limit)")
     parser.add_argument(
         "--remote", action="store_true", help="allow an address on another machine; ask its owner first"
     )
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="S", help="seconds to wait for each answer (default 30)"
+        "--timeout", type=seconds, default=30.0, metavar="S", help="seconds to wait for each answer (default 30)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     url = address_of(arguments.url)
+    kind_of(url, arguments.protocol)  # rejects an unsupported scheme
     check(arguments, url)
     if arguments.agent:
         url = place_of_agent(url, arguments.agent, arguments.protocol)

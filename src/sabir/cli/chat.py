@@ -27,6 +27,7 @@ from .ask import connection_options, file_part, keep, left_off, place_of
 from .printing import readable, show
 from .questions import answer_of
 from .receiving import progress_line
+from .seconds import seconds
 
 try:
     from prompt_toolkit import PromptSession
@@ -66,7 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new", action="store_true", help="start a new conversation")
     parser.add_argument("--trace", action="store_true", help="show the bytes on the wire")
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds to wait (default 120)")
+    parser.add_argument("--timeout", type=seconds, default=120.0, metavar="S", help="seconds to wait (default 120)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from sabir.conformance.base import LEVELS, CheckOutcome, CheckReport
 from sabir.conformance.report import as_evidence, as_json, as_junit, as_table
@@ -15,6 +16,9 @@ from sabir.conformance.suites import BINDINGS, Options, suite, suite_names
 from .address import address_of
 from .ask import trust
 from .printing import say, say_json
+from .seconds import pause, seconds
+
+SCHEMES: Final = ("http", "https", "ws", "wss", "amqp", "amqps")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +46,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--evidence", action="store_true", help="show the bytes of the checks that failed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, including the bytes")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit report for CI")
-    parser.add_argument("--slow", type=float, default=0.0, metavar="S", help="seconds to wait between checks")
+    parser.add_argument("--slow", type=pause, default=0.0, metavar="S", help="seconds to wait between checks")
     parser.add_argument(
-        "--timeout", type=float, default=15.0, metavar="S", help="seconds that a check may take (default 15)"
+        "--timeout", type=seconds, default=15.0, metavar="S", help="seconds that a check may take (default 15)"
     )
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    url = address_of(arguments.url)
+    url = address_of(arguments.url, SCHEMES)
     token = os.environ.get("SABIR_TOKEN")
     counter = CheckProgress() if sys.stderr.isatty() and not arguments.json else None
     options = Options(

@@ -28,6 +28,7 @@ class CompletionPoint(NamedTuple):
     commands: tuple[tuple[str, str], ...]  # the next words, and their help
     flags: tuple[tuple[str, str], ...]  # and their help
     values: tuple[tuple[str, tuple[str, ...]], ...]  # of flags and arguments with choices; "" is an argument
+    free: tuple[str, ...]  # flags with any value, such as a file; "" is an argument
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +50,7 @@ def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Itera
     commands: list[tuple[str, str]] = []
     flags: list[tuple[str, str]] = []
     values: list[tuple[str, tuple[str, ...]]] = []
+    free: list[str] = []
     below: list[CompletionPoint] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -58,10 +60,12 @@ def places(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Itera
                 below += places(child, (*path, name))
             continue
         flags += [(flag, action.help or "") for flag in action.option_strings if flag.startswith("--")]
+        names = [flag for flag in action.option_strings if flag.startswith("--")] or [""]
         if action.choices is not None:
-            names = [flag for flag in action.option_strings if flag.startswith("--")] or [""]
             values += [(name, tuple(map(str, action.choices))) for name in names]
-    yield CompletionPoint(path, tuple(commands), tuple(flags), tuple(values))
+        elif action.nargs != 0:
+            free += names
+    yield CompletionPoint(path, tuple(commands), tuple(flags), tuple(values), tuple(free))
     yield from below
 
 
@@ -69,7 +73,7 @@ def bash(found: Sequence[CompletionPoint]) -> str:
     steps = [" ".join(("sabir", *place.path)) for place in found if place.path]
     lines = [
         "_sabir() {",
-        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" at=sabir words="" i',
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" at=sabir flags="" words="" i',
         "  for ((i = 1; i < COMP_CWORD; i++)); do",
         '    case "$at ${COMP_WORDS[i]}" in',
         f'      {"|".join(shlex.quote(step) for step in steps)}) at="$at ${{COMP_WORDS[i]}}" ;;',
@@ -82,12 +86,25 @@ def bash(found: Sequence[CompletionPoint]) -> str:
             if flag:
                 at = " ".join(("sabir", *place.path, flag))
                 lines.append(f'    {shlex.quote(at)}) COMPREPLY=($(compgen -W {_words(values)} -- "$cur")); return ;;')
+        free = [shlex.quote(" ".join(("sabir", *place.path, flag))) for flag in place.free if flag]
+        if free:  # the shell completes file names
+            lines.append(f"    {'|'.join(free)}) COMPREPLY=(); return ;;")
     lines += ["  esac", '  case "$at" in']
     for place in found:
-        words = [name for name, _ in (*place.commands, *place.flags)]
+        words = [name for name, _ in place.commands]
         words += [value for flag, values in place.values if not flag for value in values]
-        lines.append(f"    {shlex.quote(' '.join(('sabir', *place.path)))}) words={_words(words)} ;;")
-    lines += ["  esac", '  COMPREPLY=($(compgen -W "$words" -- "$cur"))', "}", "complete -o default -F _sabir sabir"]
+        flags = [name for name, _ in place.flags]
+        if not words and "" not in place.free:
+            words = flags  # elsewhere they would be in the way of the file names: they follow a dash
+        at = shlex.quote(" ".join(("sabir", *place.path)))
+        lines.append(f"    {at}) flags={_words(flags)} words={_words(words)} ;;")
+    lines += [
+        "  esac",
+        '  [[ $cur == -* ]] && words="$flags"',
+        '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+        "}",
+        "complete -o default -F _sabir sabir",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -16,8 +16,9 @@ from sabir.protocols.acl.peer.messenger import Messenger
 from sabir.protocols.acl.wire.envelope import Envelope, plain
 
 from .acl_options import add_options, link_options
-from .address import address_of
+from .address import WEB, address_of
 from .printing import say, say_json
+from .seconds import seconds
 
 REFACTOR = "elizaos:ontology:code/general/refactor_request"
 # The request for each command, from the draft.
@@ -40,12 +41,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--url", help=f"ACL address of a gateway (default: SABIR_URL, or {HERE})")
     parser.add_argument("--agent", default="Jules", help="the agent to ask (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long to wait (default: %(default)g)")
+    parser.add_argument("--seconds", type=seconds, default=120.0, help="how long to wait (default: %(default)g)")
     add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    arguments.url = address_of(arguments.url or os.environ.get("SABIR_URL") or HERE)
+    arguments.url = address_of(arguments.url or os.environ.get("SABIR_URL") or HERE, WEB)
     return asyncio.run(_ask(arguments))
 
 
@@ -71,8 +72,10 @@ def selected(path: Path, select: str | None) -> str:
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: {exc}") from None
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected text in UTF-8") from None
     if select is None:
         return "".join(lines)
     first, _, last = select.partition(":")

@@ -25,6 +25,7 @@ from sabir.guard.egress.addresses import Outbound
 from .failures import failure_of, remark
 from .failures import report as report_failure
 from .printing import say, say_json
+from .seconds import pause
 
 if TYPE_CHECKING:
     from sabir.agents.site.sites import HomeIndex
@@ -57,7 +58,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--max-pages", metavar="N", type=int, help="read at most this many pages of a site (default 50000)"
     )
     parser.add_argument(
-        "--delay", metavar="SECONDS", type=float, help="seconds to wait between pages of one host (default 0.1)"
+        "--delay", metavar="SECONDS", type=pause, help="seconds to wait between pages of one host (default 0.1)"
     )
     parser.add_argument("--sync", action="store_true", help="remove items that the source no longer has")
     parser.add_argument("--delete", action="store_true", help="remove the site and all of its items")

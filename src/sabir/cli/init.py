@@ -95,7 +95,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", metavar="FOLDER", nargs="?", default=".", help="folder for the project (default: the current folder)"
     )
-    parser.epilog = "If you leave out the name, the kind or the port, the command asks for it."
+    parser.epilog = (
+        "If you leave out the name, the kind or the port, the command asks for it. Without a terminal, and with "
+        "--json, it takes the default: the name of the folder, function, 8080."
+    )
     parser.add_argument("--name", help="name of the agent")
     parser.add_argument("--kind", choices=list(KINDS), help="kind of agent: a function, a language model or a site")
     parser.add_argument("--port", type=int, help="port to serve on")
@@ -104,9 +107,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
-    name = arguments.name or _asked("What is the agent called?", folder.name or "helper")
-    kind = arguments.kind or _chosen()
-    port = arguments.port or int(_asked("Which port?", "8080", "a number", str.isdecimal))
+    may_ask = sys.stdin.isatty() and not arguments.json
+    name = arguments.name or _asked("What is the agent called?", folder.name or "helper", may_ask=may_ask)
+    kind = arguments.kind or _chosen(may_ask=may_ask)
+    port = arguments.port
+    if port is None:
+        port = int(_asked("Which port?", "8080", "a number", str.isdecimal, may_ask=may_ask))
     if not 1 <= port <= MAX_PORT:
         raise ConfigError(f"port: expected a number from 1 to {MAX_PORT}, not {port}")
     files = files_of(name, kind, port)
@@ -164,19 +170,23 @@ def next_steps(folder: Path, kind: str, port: int) -> str:
     return f"\nNext:\n{change}{first}  sabir chat http://127.0.0.1:{port}"
 
 
-def _chosen() -> str:
+def _chosen(*, may_ask: bool) -> str:
+    if not may_ask:
+        return next(iter(KINDS))
     say("What kind of agent?")
     names = list(KINDS)
     for number, (name, about) in enumerate(KINDS.items(), 1):
         say(f"  {number}. {name}: {about}")
     known = {*names, *map(str, range(1, len(names) + 1))}
-    given = _asked("Choose", "1", f"1 to {len(names)}", known.__contains__)
+    given = _asked("Choose", "1", f"1 to {len(names)}", known.__contains__, may_ask=may_ask)
     return names[int(given) - 1] if given.isdecimal() else given
 
 
-def _asked(question: str, default: str, expected: str = "a name", holds: Callable[[str], bool] = bool) -> str:
-    """What a person types; the default without a terminal."""
-    if not sys.stdin.isatty():
+def _asked(
+    question: str, default: str, expected: str = "a name", holds: Callable[[str], bool] = bool, *, may_ask: bool
+) -> str:
+    """What a person types; the default if nobody can be asked."""
+    if not may_ask:
         return default
     while True:
         answer = input(f"{question} [{default}] ").strip() or default

@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return OK
         return int(chosen.run(chosen))
     except BadUsage as exc:
-        raise SystemExit(_bad_usage(exc, as_json=as_json)) from None
+        return _bad_usage(exc, as_json=as_json)
     except SabirError as exc:
         report(failure_of(exc), as_json=as_json)
         return next(code for kind, code in EXIT_CODES if isinstance(exc, kind))

@@ -19,6 +19,7 @@ from sabir.protocols.peer import Identity, Peer, origin_of
 
 from .address import PROGRAM
 from .ask import trust
+from .seconds import seconds
 
 QUESTION: Final = "What are your capabilities?"
 NOT_ALLOWED: Final = (401, 403)
@@ -29,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Flags of every command that lists things at an address."""
     parser.epilog = EPILOG
     parser.add_argument("--ca", metavar="FILE", help="trust this certificate (PEM)")
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait (default 30)")
+    parser.add_argument("--timeout", type=seconds, default=30.0, metavar="S", help="seconds to wait (default 30)")
 
 
 async def remote_cards(

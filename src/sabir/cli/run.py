@@ -24,6 +24,7 @@ from sabir.turn import Caller, Journal
 from .live_view import LiveView, WatchedJournal
 from .printing import readable, say, say_json
 from .questions import at_terminal
+from .seconds import seconds
 from .serve import set_up_logging
 
 _CALLER: Final = Caller(id="local", kind="local", name="this machine")
@@ -44,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="folder to keep state in (default: none is kept)")
     parser.add_argument("--quiet", action="store_true", help="do not show what the members of an ensemble do")
     parser.add_argument("--json", action="store_true", help="print the reply as NLIP JSON")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default: as configured)")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="seconds to wait (default: as configured)")
     parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import httpx2
 
 from sabir.errors import BadInput, PeerUnavailable
+from sabir.http.connect_errors import why_no_connection
 from sabir.protocols.acl.wire.envelope import Envelope, envelope_of
 
 from .base import CheckFailed, CheckPace, CheckReport, Declined, Suite, Wire, choose, demand, run_checks
@@ -82,7 +83,9 @@ class AclTarget:
             try:
                 response = await self._client.send(request)
             except httpx2.RequestError as exc:
-                raise PeerUnavailable(self.url, f"no connection ({type(exc).__name__})") from None
+                raise PeerUnavailable(
+                    self.url, why_no_connection(exc, f"no connection ({type(exc).__name__})")
+                ) from None
             self.wire.keep(f"{method} {url}\n{body}".encode(), f"HTTP {response.status_code}\n{response.text}".encode())
             if response.status_code == 401:
                 raise Declined("HTTP 401: authentication required; set SABIR_TOKEN")
@@ -355,7 +358,7 @@ async def _agent(client: httpx2.AsyncClient, url: str, options: Options) -> str:
         listed = response.json()["agents"]
         return str(listed[0]["agent_id"])
     except httpx2.RequestError as exc:
-        raise PeerUnavailable(url, f"no connection ({type(exc).__name__})") from None
+        raise PeerUnavailable(url, why_no_connection(exc, f"no connection ({type(exc).__name__})")) from None
     except (ValueError, KeyError, IndexError, TypeError):
         raise PeerUnavailable(url, "it lists no agent at /.well-known/acl; name one: URL/acl/AGENT") from None
 

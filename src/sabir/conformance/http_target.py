@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from sabir.errors import PeerUnavailable
+from sabir.http.connect_errors import why_no_connection
 
 from .answer import CheckedAnswer, from_json
 from .base import CheckFailed, Declined, Exchanged, Wire, demand
@@ -103,7 +104,7 @@ class HttpTarget:
                 received = await _bounded(response)
         except httpx2.TransportError as exc:
             self._wire.keep(sent, f"no answer: {exc}".encode())
-            raise PeerUnavailable(url, str(exc) or type(exc).__name__) from None
+            raise PeerUnavailable(url, why_no_connection(exc, str(exc) or type(exc).__name__)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
             self._wire.keep(sent, str(exc).encode())
             raise CheckFailed(f"{url!r:.200} cannot be requested: {exc}") from None

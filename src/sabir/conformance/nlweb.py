@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 
 from sabir.errors import PeerUnavailable
+from sabir.http.connect_errors import why_no_connection
 from sabir.misfits import NOT_JSON
 
 from .base import CheckFailed, CheckOutcome, Declined, Level, Skipped, Suite, Wire, choose, demand, run_checks
@@ -93,7 +94,7 @@ class Target:
             response = await self._client.request(method, url, content=body or None, headers=named)
         except httpx2.RequestError as exc:
             self._wire.keep(shown, f"no answer: {exc}".encode())
-            raise PeerUnavailable(url, str(exc) or type(exc).__name__) from None
+            raise PeerUnavailable(url, why_no_connection(exc, str(exc) or type(exc).__name__)) from None
         head = f"HTTP {response.status_code} {response.headers.get('content-type', '')}\n\n".encode()
         self._wire.keep(shown, head + response.content)
         return NlwebAnswer(response.status_code, response.headers, response.content)
@@ -428,7 +429,17 @@ def end_point(url: str) -> str:
 async def run_suite(
     client: httpx2.AsyncClient, url: str, *, level: Level, pause: float, seconds: float, on_outcome: Any
 ) -> list[CheckOutcome]:
-    """All checks against one server."""
+    """All checks against one server.
+
+    Raises:
+        PeerUnavailable: no connection.
+    """
+    try:
+        await client.get(end_point(url))
+    except httpx2.ConnectError as exc:
+        raise PeerUnavailable(url, why_no_connection(exc)) from None
+    except httpx2.HTTPError:  # the checks report what is wrong
+        pass
 
     async def connect(wire: Wire) -> Target:
         return Target(client, end_point(url), wire)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Protocol
 
 from sabir.agent import Agent
+from sabir.aio import Closing
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Fault, Reply, check
 from sabir.guard import Guard
@@ -50,13 +51,16 @@ async def answer_of(agent: Agent, turn: Turn, sink: EventSink, services: Service
         if unreadable is not None:
             return Message("text", "english", unreadable)
         events = services.agreements.bind(agent, turn)
-        async for event in filters.passing(events, turn.caller) if filters.filters else events:
-            check(event)
-            if isinstance(event, Reply):
-                return event.message.without_tokens()
-            if isinstance(event, Fault):
-                raise event.error()
-            await sink.send(event)
+        if filters.filters:
+            events = filters.passing(events, turn.caller)
+        async with Closing(events):
+            async for event in events:
+                check(event)
+                if isinstance(event, Reply):
+                    return event.message.without_tokens()
+                if isinstance(event, Fault):
+                    raise event.error()
+                await sink.send(event)
     except asyncio.CancelledError:
         if not sink.ended_early or (task := asyncio.current_task()) is None or task.uncancel():
             raise

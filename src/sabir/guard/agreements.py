@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from sabir.agent import Agent
+from sabir.aio import Closing
 from sabir.card import Card, Policy
 from sabir.errors import Forbidden, PolicyRequired, RateLimited, TooLarge
 from sabir.events import Delta, Event, Progress, Reply
@@ -70,16 +71,13 @@ class Agreements:
             await turn.attachments.check(turn.message)
         turn.conversation, turn.message = with_context(turn.conversation, turn.message)
         turn.message = without_withheld(turn.message, agreed)
-        events = agent(turn)
-        if not agreed.keys() & _SHAPES:
+        shapes = bool(agreed.keys() & _SHAPES)
+        async with Closing(agent(turn)) as events:
             async for event in events:
-                yield event
-            return
-        async for event in events:
-            if isinstance(event, Reply):
-                yield Reply(await _shaped(event.message, turn, agreed))
-            elif not isinstance(event, Delta | Progress) or _passes(event, agreed):
-                yield event
+                if shapes and isinstance(event, Reply):
+                    yield Reply(await _shaped(event.message, turn, agreed))
+                elif not (shapes and isinstance(event, Delta | Progress)) or _passes(event, agreed):
+                    yield event
 
     def admit(self, card: Card, agreed: Mapping[str, Any], caller: Caller) -> None:
         """Whether data may flow at all; checked before any of it is stored.
@@ -218,8 +216,9 @@ def without_withheld(message: Message, agreed: Mapping[str, Any]) -> Message:
 
 async def _with_note(events: AsyncIterator[Event], note: str) -> AsyncIterator[Event]:
     """The events; the reply gets a sentence on what the agent did not read of the message (CORE-5.3)."""
-    async for event in events:
-        yield Reply(event.message.with_part(text_part(note, label="unread"))) if isinstance(event, Reply) else event
+    async with Closing(events):
+        async for event in events:
+            yield Reply(event.message.with_part(text_part(note, label="unread"))) if isinstance(event, Reply) else event
 
 
 def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:

@@ -267,7 +267,7 @@ def origin_of(url: str) -> str:
     try:
         port = parts.port or {"https": 443, "wss": 443, "amqps": 5671, "amqp": 5672}.get(parts.scheme.lower(), 80)
     except ValueError:
-        raise ConfigError(f"the port of {without_credentials(url)} is not a number") from None
+        raise ConfigError(f"the port of {without_credentials(url)} is not a number from 1 to 65535") from None
     host = (parts.hostname or "").lower()
     return f"{parts.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -32,6 +32,8 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from sabir.guard.identity.callers import subject_of
 
+from .request_head import check_head
+
 HEAD_SECONDS: Final = 20.0  # from the first byte, or from the connection, to the end of the headers
 BODY_SECONDS: Final = 60.0  # between two pieces of a body
 IDLE_SECONDS: Final = 75.0  # between a response and the next request
@@ -42,13 +44,9 @@ MIN_RATE: Final = 500.0  # bytes of a body per second, on average
 MAX_JOINED: Final = 64 * 1024  # bytes of a body that are copied to send them together with the head
 MAX_KNOWN: Final = 256  # bytes of a request target that is cached
 MAX_HEAD: Final = 64 * 1024  # bytes of an incomplete head; one that arrives in one piece may be slightly larger
-MAX_HEADERS: Final = 256
 MAX_FRAMING: Final = 64 * 1024  # bytes of chunk sizes, chunk extensions and trailers, besides eight per byte of content
 
 _HEADERS_TOO_LONG: Final = (431, f"the headers are too long; at most {MAX_HEAD} bytes")
-_TOO_MANY_HEADERS: Final = (431, f"too many headers; at most {MAX_HEADERS}")
-_BAD_VERSION: Final = (400, "the request line must name version 1.1 or 1.0 of HTTP")
-_NO_TUNNELS: Final = (400, "CONNECT is not supported")
 _SECOND_OFFER: Final = (400, "only the first of several requests may offer another protocol")
 _BAD_FRAMING: Final = (400, "too many bytes of chunk extensions or trailers")
 _NOT_HTTP: Final = (400, "the request is not valid HTTP")
@@ -445,7 +443,7 @@ class Http(HttpToolsProtocol):
         self.in_head = False
         self.wire = 0
         version, method = parser.get_http_version(), parser.get_method()
-        rejected = self._rejected = _check_head(len(self.headers), version, method)
+        rejected = self._rejected = check_head(self.headers, version, method)
         if rejected is not None:
             raise ValueError(rejected[1])
         path, raw_path, query = _target(self.url) if len(self.url) < MAX_KNOWN else _target.__wrapped__(self.url)
@@ -519,17 +517,6 @@ class Http(HttpToolsProtocol):
         if cycle.more_body:
             return ("body", id(cycle), self.received)
         return None
-
-
-def _check_head(headers: int, version: str, method: bytes) -> tuple[int, str] | None:
-    """Why a head is rejected; None if it is accepted."""
-    if headers > MAX_HEADERS:
-        return _TOO_MANY_HEADERS
-    if version != "1.1" and version != "1.0":
-        return _BAD_VERSION
-    if method == b"CONNECT":
-        return _NO_TUNNELS
-    return None
 
 
 class HttpWithCertificate(Http):

@@ -56,6 +56,7 @@ MADE_FROM_NAMES = {
     "sabir.search.query.date_words": "compiled into a table, which is collected",
     "sabir.search.query.followup": "compiled into a table, which is collected",
     "sabir.search.query.glossary": "the phrases of a language, which are tested below",
+    "sabir.search.query.negation": "at most three letters, each before letters and a blank",
     "sabir.search.query.spelling": "an escaped word between word boundaries",
     "sabir.search.query.structured": "one optional word before the rest, on at most 200 characters",
     "sabir.search.query.text": "compiled into a table, which is collected",

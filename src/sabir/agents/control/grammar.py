@@ -78,7 +78,7 @@ def _window(sentence: Sentence) -> Mapping[str, Any]:
 
 def _size(sentence: Sentence) -> Mapping[str, Any]:
     bounds_replies = sentence.has(
-        "replies", "reply_size", "send", "use", "can_only", "below_sent"
+        "replies", "reply_size", "reply_verb", "send", "use", "can_only", "below_sent"
     ) and not _only_messages(sentence)
     size = int(sentence.number() * int(sentence.values("unit")[0]))
     return {"propose": {"reply" if bounds_replies else "body": size}}
@@ -249,6 +249,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "limits",
         "limits",
         _size,
+        f"{_ASK} reply_verb in? below number unit",
         f"{_ASK} {_SIZED} {_BOUND}? number unit (messages|replies|per_message|size)* receive?",
         "can_only below? number unit (per_message|messages|replies)* receive?",
         needs=("limit", "below", "below_sent", "can_only"),
@@ -310,6 +311,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "(REQUEST|want|send)* only whole_answers",
         "(REQUEST|want|send)+ whole_answers only",
         "(stream|partial) off",
+        "REQUEST? (turn_verb|turns) off (stream|partial)",
+        "REQUEST? (turn_verb|turns) (off (stream|partial)|(stream|partial) off) want whole_answers",
         "REQUEST? stream (leave|stop|neg)",
         "send only whole_answers",
         "(REQUEST|want)? (send|reply_verb) replies? at_once_whole",
@@ -319,7 +322,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "stream",
         "stream on",
         _said(on=True),
-        "(REQUEST|want)? (stream|send stream) replies? (to_me|as_they_come)?",
+        "(REQUEST|want)? (stream|send stream) replies? to_me? as_they_come?",
         "(REQUEST|want)? (stream|send) to_me? replies stream",
         "(REQUEST|want)? send partial as_they_come?",
         "want partial as_they_come?",
@@ -349,7 +352,7 @@ def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
 # Tried in order; the first match counts.
 TOPIC_PHRASES: Final = _topics(
     (
-        ("upload", f"upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),
+        ("upload", f"thing {_GAP} big|upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),
         ("authentication", "login"),
         ("limits", f"how_many {_GAP} (requests|messages) {_GAP} per|limits|how_many {_GAP} send"),
         ("limits", f"size {_GAP} messages|messages {_GAP} size"),

@@ -15,7 +15,8 @@ from .lexicon import words_of
 MAX_WORDS: Final = 50
 _QUOTES: Final = frozenset("\"'“”„«»‘`")
 _BESIDE: Final = (  # words before or after the request that do not change it
-    ("from", "now", "on"), ("ab", "jetzt"), ("von", "jetzt", "an"), ("a", "partir", "de", "ahora"), ("desde", "ahora"),
+    ("from", "now", "on"), ("from", "here", "on"),
+    ("ab", "jetzt"), ("von", "jetzt", "an"), ("a", "partir", "de", "ahora"), ("desde", "ahora"),
     ("à", "partir", "de", "maintenant"), ("dorénavant",),
     ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"), ("svp",), ("stp",),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from sabir.search import Condition, Engine, Fields, Item, SearchQuery
 from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
 from sabir.search.query import names
+from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.words import content_words, tokens
 
 from .subject import ASKING, MAX_LENGTH, subject_of
@@ -104,7 +105,8 @@ async def continued(
         return f"{last[: at.start]}{other.hit.item.name}{last[at.end :]}" if at is not None and is_other else ""
     if other is not None or len(content_words(bare)) > _FEW:
         return ""
-    for question in (f"{bare} {subject}?", f"what is the {bare} of {subject}?"):
+    english = glossed(bare, language_of(text))
+    for question in dict.fromkeys((f"{bare} {subject}?", f"{english} {subject}?", f"what is the {bare} of {subject}?")):
         found = await subject_of(question, engine, where, known, now)
         if found is not None and found.hit.item.name == subject and found.statement:
             return "" if is_unsaid(found.statement) else question

@@ -8,9 +8,12 @@ from typing import Final
 import msgspec
 
 from sabir.search import Condition, Engine, Not, OfType, Parsed, SearchQuery
+from sabir.search.answers.coverage import Word, forms_of, found_in, texts_of
+from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
 from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.conditions import AnyOf, Has, Is
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import PART_FIELDS
 from sabir.search.query.words import content_words, tokens
@@ -66,7 +69,10 @@ async def by_own_kinds(engine: Engine, spoken: Parsed, own: tuple[Condition, ...
 
 async def among_others(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
     """ "Things that aren't tools": the things of the same types as tools, if that is a category here and nothing else
-    says which things are wanted. "Presents under $20": what is sold, if nothing here is called a present."""
+    says which things are wanted. "Presents under $20": what is sold, if nothing here is called a present. "Which
+    electric cars do you have?": things, and none of the site's own questions."""
+    if looks_for_things(spoken.text):
+        return await _things(engine, spoken, own)
     if _GIFTS.issuperset(content_words(spoken.text)) and content_words(spoken.text) and spoken.conditions:
         return await _sold(engine, spoken, own)
     refused = [condition for condition in spoken.conditions if isinstance(condition, Not)]
@@ -90,3 +96,20 @@ async def _sold(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> P
     if await engine.count((*sold, named)) or not await engine.count(sold):
         return spoken
     return msgspec.structs.replace(spoken.narrowed(OfType(("Product",)), ""), text="")
+
+
+async def _things(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
+    """The same without the site's own questions, if none of them asks that and a thing has every word."""
+    own_questions = OfType(("Question",))
+    where = (*own, *spoken.conditions)
+    asked = (await engine.search(SearchQuery(spoken.text, (*where, own_questions), 0, _FEW))).hits
+    if not asked or any(asks_the_same(spoken.text, hit.item) for hit in asked):
+        return spoken
+    said = [word for word in content_words(spoken.text) if word not in IDLE]
+    words = [Word(word, forms_of(word, "en"), 1.0) for word in said]
+    found = (await engine.search(SearchQuery(spoken.text, (*where, Not(own_questions)), 0, _FEW))).hits
+    has_all = any(all(found_in(word, texts_of(hit.item)) for word in words) for hit in found)
+    return spoken.narrowed(Not(own_questions), "") if words and has_all else spoken
+
+
+_FEW: Final = 5  # things and questions that are looked at

@@ -158,8 +158,8 @@ def _doubt_answer(finding: Finding, rows: Sequence[Row], measure: Measure) -> No
     own = next((row for row in rows if subject and row.hit.item.id == subject.hit.item.id), None)
     if own is None or subject is None:
         return
-    question = finding.question
-    is_asked = begins_open(question) or is_yes_no(question) or "?" in question or language_of(question) != "en"
+    question = glossed(finding.question, language_of(finding.question))
+    is_asked = begins_open(question) or is_yes_no(question) or "?" in question or "？" in finding.question
     if is_asked and own.covered.share >= _ENOUGH:
         return
     better = rows[0].covered.share > own.covered.share + 0.05

@@ -35,7 +35,7 @@ class SiteWords:
             return await in_words_of(question, language, self._has_any, is_foreign=False, kept=kept)
         plain = without_idle(glossed(question, language), language)
         worded = await in_words_of(plain, language, self._has_any, is_foreign=True)
-        return " ".join((await self.named(worded)).split())
+        return " ".join((await self.named(worded)).split()) or question
 
     async def named(self, english: str) -> str:
         """English words that rules do not read, in those of the site: "for beginners" as "for principiantes"."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
+from sabir.search.answers.speaking_of import asks_the_same
 from sabir.search.answers.statements import answered_by
 from sabir.search.query.asking import Asked, begins_open, is_yes_no
 from sabir.search.query.conditions import During
@@ -122,7 +123,7 @@ async def own_question(
     for hit in hits:
         if (hit.semantic or 0.0) < _ALIKE and hit.score < floor and floor >= _SURE:
             continue
-        if _is_same(words, hit):
+        if _is_same(words, hit) and asks_the_same(english, hit.item):
             answer = answered_by(english, hit.item, language)
             return Subject(hit, Asked(("acceptedanswer",)), english, answer)
     return None

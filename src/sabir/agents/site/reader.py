@@ -13,6 +13,7 @@ from typing import Final
 from sabir.search import Condition, Engine, Hit, SearchQuery
 from sabir.search.answers.fields import labels
 from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
+from sabir.search.answers.speaking_of import is_only_part
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
 from sabir.search.items.types import is_a
@@ -70,9 +71,12 @@ def _asks_for_thing(english: str) -> bool:
 def _is_other_ware(hit: Hit, words: Sequence[str]) -> bool:
     """Whether a thing for sale or for cooking only mentions what some words name.
 
-    A place that mentions parking has it; a sticker that fits on laptops is no laptop.
+    A place that mentions parking has it; a sticker that fits on laptops is no laptop, and a place with "electric
+    vehicle charging" may have no electric vehicle.
     """
     said = {word for word in words if word not in IDLE and word not in WEAK}
+    if is_only_part(said, hit.item):
+        return True
     if said.issubset(word for label in (hit.item.name, *labels(hit.item)) for word in tokens(label)):
         return False
     return any(is_a(name, kind) for name in hit.item.types for kind in ("Product", "Recipe"))

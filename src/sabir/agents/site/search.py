@@ -29,6 +29,7 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
+from sabir.search.answers.speaking_of import asks_the_same
 from sabir.search.answers.statements import answered_by, is_unsaid
 from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.query.asking import Asked, asks_whether_there
@@ -227,8 +228,9 @@ class Finding(SpokenQuestion):
         is_open = self.subject is None or not self.subject.statement
         if is_open and best is not None and "Question" in best.item.types and best.score >= _FAR:
             language = language_of(self.question)
-            answer = answered_by(glossed(self.question, language), best.item, self.said_in or language)
-            self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
+            if asks_the_same(english := glossed(self.question, language), best.item):
+                answer = answered_by(english, best.item, self.said_in or language)
+                self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
         """Give a high score to what meets every condition of a question with only conditions, in the same order.
@@ -397,12 +399,8 @@ class Finding(SpokenQuestion):
         """What the words are about, if nothing of that is at the time: "somewhere to practise in the afternoon"."""
         own, parsed = self.own(), self.parsed
         said = [words for words in parsed.said if words]
-        if (
-            not said
-            or not parsed.text
-            or self.ask.min_score is not None
-            or any(map(_is_hard, inner(parsed.conditions)))
-        ):
+        is_own = self.ask.min_score is None and bool(said and parsed.text)
+        if not is_own or any(map(_is_hard, inner(parsed.conditions))):
             return
         found = await self.engine.search(SearchQuery(parsed.text, own, 0, self._depth, CHANCE))
         least = _TAIL * found.hits[0].score if found.hits else 0.0
@@ -419,7 +417,9 @@ class Finding(SpokenQuestion):
         is_asked = self.question and not self.filters and self.ask.min_score is None and not self.start
         if self.pool or self.hint or not is_asked or asks_elsewhere(self.question):
             return
-        found = await self.engine.search(SearchQuery(self.question, self.own(), 0, _CLOSEST, _REMOTE))
+        without = tuple(condition for condition in self.parsed.conditions if isinstance(condition, Not))
+        text = self.parsed.text if without and self.parsed.text else self.question  # never what is not wanted
+        found = await self.engine.search(SearchQuery(text, (*self.own(), *without), 0, _CLOSEST, _REMOTE))
         if found.hits and all(hit.semantic is not None for hit in found.hits):
             self.parsed = msgspec.structs.replace(self.parsed, conditions=(), said=(), order=None, ordered="")
             self.is_remote = True
@@ -452,7 +452,7 @@ class Finding(SpokenQuestion):
         for place, words in enumerate(parsed.said[:_MISSED]):
             rest = (*own, *parsed.conditions[:place], *parsed.conditions[place + 1 :])
             many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, least if parsed.text else 0.0))).total
-            is_type = isinstance(parsed.conditions[place], OfType)  # the type matters most
+            is_type = isinstance(parsed.conditions[place], OfType | Not)  # these matter most
             if many and parsed.text:  # only if something is clearly about the words
                 many = (await self.engine.search(SearchQuery(parsed.text, rest, 0, 1, _GOOD))).total
             worth = (not is_type, many)

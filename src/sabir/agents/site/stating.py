@@ -14,6 +14,7 @@ from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
 from sabir.search.answers.offers import offer_named_in
 from sabir.search.answers.reading import WHERE, kind_asked, telling
+from sabir.search.answers.speaking_of import lists_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
 from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
@@ -51,6 +52,8 @@ async def stated_subject(
     ``subject`` is the thing that the question names, and ``pool`` what was found for it. ``is_there``: it asks whether
     there is such a thing.
     """
+    if lists_things(english):
+        return None
     if subject is None and not is_there:
         found = await described_subject(english, engine, where, known, now, language)
         if found is not None:

@@ -473,7 +473,7 @@ _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku"
 
 # Pronouns for the thing that was asked about before, by language.
 _PRONOUNS: Final = {
-    "en": r"\b(?:it|they|them|there|that\s+(?:one|place|event)|this\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)",
+    "en": r"\b(?:it|they|them|he|she|him|there|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)",
     "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b|(?<=gibts\s)(?:den|die|das)\b|(?<=gibt's\s)(?:den|die|das)\b",
     "es": r"\b(?:él|ella|lo|allí)\b",
     "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",
@@ -495,7 +495,7 @@ _VARIANT: Final = re.compile(
     r"(?:\s+(?:bag|box|size|one|pack|bottle|version|jar|tin))?\b",
     re.IGNORECASE,
 )
-_POSSESSIVE: Final = re.compile(r"\b(?:its|their)\b", re.IGNORECASE)
+_POSSESSIVE: Final = re.compile(r"\b(?:its|their|his|her)\b(?=\s+\w)", re.IGNORECASE)
 
 
 def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:

@@ -68,6 +68,7 @@ _FACTS: Final = tuple(
          ("endtime", "enddate", "openinghours")),
         (r"\bwhat\s+time\b", ("time", "openinghours", "date")),
         (r"\bwhen\b.*\b(?:starts?|begins?)\b", ("time", "date", "openinghours")),
+        (r"\b(?:what|which)\s+days\b", ("openinghours", "date")),
         (r"\bwhen\b|\bwhat\s+(?:day|date)\b|\bwhich\s+day\b", ("date", "openinghours")),
         (r"\bwhere\b|\baddress\b|\blocat(?:ed|ion)\b|\bhow\s+do\s+i\s+get\s+to\b|\bvenue\b|\b(?:what|which)\s+(?:street|city|town|place)\b"
          r"|\bdirections\b", ("address",)),

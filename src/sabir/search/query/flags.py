@@ -57,12 +57,42 @@ def refused_flag(scope: str, known: Fields) -> tuple[str, int]:
     words name it; empty and 0 if there is none."""
     words = tokens(scope)[:_NAMED]
     for count in range(len(words), 0, -1):
-        key = "".join(words[:count])
-        whole = [field for field in known.words if len(key) >= _SHORTEST and field.rstrip("s") == key.rstrip("s")]
-        if fields := [field for field in whole if field not in known.numbers]:
-            return fields[0], count
+        if field := _field_said(words[:count], known):
+            return field, count
     fields = [field for field in named(words[0], known.words) if _IDLE.search(field)] if words else []
     return (fields[0], 1) if fields else ("", 0)
+
+
+def _field_said(words: list[str], known: Fields) -> str:
+    """The field with yes or no whose whole name these words are: "taking on new patients",
+    ``isAcceptingNewPatients``."""
+    bare = [word for at, word in enumerate(words) if word not in _TAKES or at]
+    bare = bare[1:] if bare[:1] == ["on"] else bare
+    keys = {"".join(said).rstrip("s") for said in (words, bare)}
+    wanted = {key for key in keys if len(key) >= _SHORTEST}
+    for field in known.words:
+        own = _PREFIX.sub("", field)
+        if field not in known.numbers and {field.rstrip("s"), own.rstrip("s"), _VERB.sub("", own).rstrip("s")} & wanted:
+            return field
+    return ""
+
+
+_PREFIX: Final = re.compile(r"^(?:is|has|are)(?=[a-z]{5})")
+_VERB: Final = re.compile(r"^(?:accepting|accepts|taking|takes|allows|offers)(?=[a-z]{8})")
+_TAKES: Final = frozenset("take takes taking accept accepts accepting allow allowing offer offering".split())  # noqa: SIM905
+# "Doctors accepting new patients": two to four words that are the whole name of a field, from any word on.
+STATED_PATTERN: Final = r"\b[^\W\d_]+(?=(?P<more>(?:\s+[^\W\d_]+){1,4}))"
+
+
+def stated_flag(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """What must be so, if a field of that whole name says so by yes or no."""
+    said = match.group() + match["more"]
+    spans = list(re.finditer(r"[^\W\d_]+", said))
+    for count in range(min(len(spans), _NAMED), 1, -1):
+        field = _field_said(tokens(said[: spans[count - 1].end()]), known)
+        if field and _PREFIX.match(field):
+            return Phrase((Is(field, _YES),), cut=spans[count - 1].end())
+    return None
 
 
 _NAMED: Final = 4  # words of a field's name

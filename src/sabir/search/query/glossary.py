@@ -142,6 +142,8 @@ def glossed(question: str, language: str) -> str:
     text = question.replace("¿", " ").replace("¡", " ").replace("？", "?").replace("ß", "ss")
     if language == "ja":
         text = _MONTH_DAY.sub(lambda match: f" {match[2]} {MONTHS[int(match[1]) % 12 - 1]} ", text)
+    else:
+        text = _DAY_MONTH.sub(_spelt_day, text)
     text = _WHETHER.sub("do you have ", text, count=1)
     plain = fold_length_kept(text)
     pieces: list[str] = []
@@ -154,6 +156,20 @@ def glossed(question: str, language: str) -> str:
     if language == "de":
         return _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
     return _AFTER.sub(r"\2 \1", english_words) if language == "ja" else english_words
+
+
+def _spelt_day(match: re.Match[str]) -> str:
+    """ "Samstag, den 28.11." as "on 28 November": the day of the month says more than that of the week."""
+    year = f" 20{match['year'][-2:]}" if match["year"] else ""
+    return f" on {int(match['day'])} {MONTHS[int(match['month']) - 1]}{year} "
+
+
+_DAY_MONTH: Final = re.compile(
+    r"(?:(?:\b(?:am|le|el|du|vom|den)\s+)?(?:\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag|lundi|mardi|mercredi"
+    r"|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b,?\s+)?(?:\b(?:am|den|dem|le|el|du|vom)\s+)?)"
+    r"\b(?P<day>0?[1-9]|[12]\d|3[01])[./]\s?(?P<month>0?[1-9]|1[0-2])(?:(?P<year>(?<=\d)[./]\s?(?:20)?\d\d)|\.(?!\d)|(?<=/\d\d)(?!\d))",
+    re.IGNORECASE,
+)
 
 
 # "¿Tienen …?" asks whether there is something here, not what something contains.

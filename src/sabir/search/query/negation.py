@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from sabir.search.items.attributes import OPEN_ON, recalled
@@ -79,7 +80,21 @@ def refused(conditions: Iterable[Condition]) -> frozenset[str]:
                 found.add(_stem(thing))
             case _:
                 pass
-    return frozenset(stem for stem in found if len(stem) >= _STEM and " " not in stem)
+    return frozenset(stem for stem in found if (len(stem) >= _STEM or _is_short(stem)) and " " not in stem)
+
+
+def _is_short(word: str) -> bool:
+    """Whether a word is an abbreviation by its initials: it has no vowel."""
+    return 2 <= len(word) < _STEM and word.isalpha() and not _VOWEL.search(word)
+
+
+_VOWEL: Final = re.compile("[aeiouy]")
+
+
+@cache
+def _spelt_out(initials: str) -> re.Pattern[str]:
+    rest = r"[a-z]{2,}"
+    return re.compile(r"\b" + rf"{rest}[\s-]+".join(initials) + rest, re.IGNORECASE)
 
 
 def _stem(word: str) -> str:
@@ -95,9 +110,14 @@ _STEM: Final = 4  # letters
 
 
 def is_refused(item: Item, stems: frozenset[str]) -> bool:
-    """Whether the name or the tags of an item have a form of something that is left out: "lake", "Lakeside Pitch"."""
+    """Whether the name or the tags of an item have a form of something that is left out ("lake", "Lakeside Pitch"), or
+    its text spells out an abbreviation of it: "GP", "general practitioner"."""
     if not stems:
         return False
+    short = [stem for stem in stems if len(stem) < _STEM]
+    if short and any(_spelt_out(stem).search(f"{item.name}. {item.description}") for stem in short):
+        return True
+    stems = stems.difference(short)
     of = recalled(item)
     tags = (label for field in _TAGS for label in of.labels.get(field, ()))
     said = of.has.intersection(word for text in (item.name, *tags) for word in tokens(text))

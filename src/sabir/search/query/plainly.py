@@ -34,7 +34,7 @@ _PLAINLY: Final = tuple(
     for pattern, plain in (
         (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
         (
-            r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
+            r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+|the\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
             "decaf",
         ),
         (_AT_HAND, "in stock"),

@@ -25,7 +25,7 @@ from .aspects import COLOURS
 from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
-from .flags import FLAG_PATTERN, ORDER_PATTERN, flagged, ordered, refused_flag
+from .flags import FLAG_PATTERN, ORDER_PATTERN, STATED_PATTERN, flagged, ordered, refused_flag, stated_flag
 from .glossary import same_words
 from .measures import AGE_PATTERN, ROOM_PATTERN, aged, counted, roomy
 from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
@@ -42,10 +42,12 @@ from .structured import (
     diet,
     kinds,
 )
-from .vocabulary import DIETS, FOODS, LANGUAGES, NUTRIENTS
+from .vocabulary import DIETS, FOOD_PAIRS, FOODS, LANGUAGES, NUTRIENTS
 from .when import (
+    AT_WORK_PATTERN,
     OPEN_AT_PATTERN,
     at_hours,
+    at_work,
     between_dates,
     closed_on,
     days_of_month,
@@ -379,26 +381,25 @@ def _things(text: str, *, types: bool = False) -> tuple[list[str], int]:
     things: list[str] = []
     at = used = 0
     while match := re.match(rf"\s*(?:(?:,\s*)?(?:and|or|nor)\s+(?:no\s+|any\s+)?|,\s*)?({_THING})", text[at:]):
-        joined = not things or bool(re.match(r"\s*(?:,|and\b|or\b|nor\b)", text[at:]))
+        joined = not things or bool((_LISTED if types and not _is_food(match[1]) else _JOINED).match(text[at:]))
         word = fold(match[1])
         if word in _ENDS or (word in TYPE_WORDS and not types) or not joined:
             break
         at += match.end()
         pair = re.match(rf"\s+({_THING})", text[at:])
         name = match[1]
-        if pair and " ".join((singular(word), singular(fold(pair[1])))) in _PAIRS:
+        if pair and " ".join((singular(word), singular(fold(pair[1])))) in FOOD_PAIRS:
             name, at = f"{name} {pair[1]}", at + pair.end()
         things.append(name)
         used = at
     return things, used
 
 
-_PAIRS: Final = frozenset(
-    """red meat;tree nut;peanut butter;soy sauce;goat cheese;cream cheese;ice cream;sour cream;bell pepper;olive oil
-    ;coconut milk;pine nut;corn syrup;maple syrup;brown sugar;egg yolk;egg white;green onion;sweet potato;palm oil
-    ;artificial sweetener;food coloring;brussels sprout;blue cheese;black pepper;dairy product;animal product"""
-    .replace("\n    ", "").split(";")
-)  # fmt: skip
+_JOINED: Final = re.compile(r"\s*(?:,|(?:and|or|nor)\b)")
+# "No violin, a small one": a comma goes on with what is left out only if "and" or "or" follows.
+_LISTED: Final = re.compile(
+    rf"\s*(?:,?\s*(?:and|or|nor)\b|,(?=\s*{_THING}(?:,?\s+{_THING}){{0,3}}?,?\s+(?:and|or|nor)\b))"
+)
 
 
 def _reservations(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -526,11 +527,11 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"{_PUBLISHED}\b(?:between|from)\s+(?P<first>{_DATE})\s+(?:and|to|until)\s+"
      rf"(?P<last>{_DATE})", between_dates),
     (FLAG_PATTERN, flagged),
-    (rf"{NEGATOR}{FILLER}(?P<things>\S.*)", _without),
+    (rf"{NEGATOR}{FILLER}(?P<things>\S.*)", _without), (STATED_PATTERN, stated_flag),
     (r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you)\s+(?P<sleep>(?:stay|sleep)(?:\s+(?:for\s+)?(?:the|a)\s+night|\s+overnight)?"
      r"|spend\s+the\s+night)\b|\bwhere\s+(?:can|could|should)\s+(?:i|we|you)\s+(?P<eat>eat|dine|have\s+(?:lunch|dinner|breakfast|a\s+meal))\b",
      _where),
-    (OPEN_AT_PATTERN, open_at),
+    (OPEN_AT_PATTERN, open_at), (AT_WORK_PATTERN, at_work),
     (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?closed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{'|'.join(dates.WEEKDAYS)})s?\b",
      closed_on),
     (rf"\bon\s+(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+open\b", open_on),

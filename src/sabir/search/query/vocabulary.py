@@ -174,3 +174,10 @@ ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     for words in _ALIKE
     for word in words.split()
 }
+# Foods of two words.
+FOOD_PAIRS: Final = frozenset(
+    """red meat;tree nut;peanut butter;soy sauce;goat cheese;cream cheese;ice cream;sour cream;bell pepper;olive oil
+    ;coconut milk;pine nut;corn syrup;maple syrup;brown sugar;egg yolk;egg white;green onion;sweet potato;palm oil
+    ;artificial sweetener;food coloring;brussels sprout;blue cheese;black pepper;dairy product;animal product"""
+    .replace("\n    ", "").split(";")
+)  # fmt: skip

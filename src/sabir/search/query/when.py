@@ -89,6 +89,18 @@ def open_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     return Phrase((AnyOf(tuple(Is(OPEN_ON, (day,)) for day in days)),), keep="open")
 
 
+# "Doctors who are there on Fridays", "who works on Mondays".
+AT_WORK_PATTERN: Final = (
+    r"\b(?:who\s+(?:(?:is|are)\s+)?(?:there|in|here|around|available|on\s+duty|works?|working)|working)\s+(?:on\s+)?(?:an?\s+)?"
+    rf"(?P<day>{'|'.join(dates.WEEKDAYS)})s?\b"
+)
+
+
+def at_work(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
+    """The hours of people, if anything states hours."""
+    return Phrase((Is(OPEN_ON, (match["day"].casefold(),)),)) if OPEN_ON in known.words else None
+
+
 def closed_on(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "Closed on Mondays", of places that state their hours."""
     if OPEN_ON not in known.words:

@@ -42,7 +42,7 @@ from sabir.turn import ANONYMOUS
 from .push_receiver import Hook, Hooks
 from .transport import (
     LimitedTransport,
-    anext_or_none,
+    ResponseStream,
     card_location,
     card_verifier,
     origin_or_none,
@@ -78,7 +78,7 @@ class _Going:
 
     def __init__(self) -> None:
         self.hook: Hook | None = None  # where the agent sends notifications, if it does
-        self.stream: AsyncIterator[pb.StreamResponse] | None = None
+        self.stream: ResponseStream | None = None
         self.first: asyncio.Future[pb.StreamResponse | None] | None = None
 
     @property
@@ -230,8 +230,9 @@ class A2aPeer(Peer):
     ) -> AsyncGenerator[Event, None]:
         """All events of one message: from its stream, then by resuming or polling its task."""
         try:
-            async for event in self._sent(client, request, reader, going, call, clock):
-                yield event
+            async with aclosing(self._sent(client, request, reader, going, call, clock)) as events:
+                async for event in events:
+                    yield event
         except PeerUnavailable:
             if not reader.state:
                 raise  # it may never have arrived; the caller decides what to do
@@ -239,11 +240,13 @@ class A2aPeer(Peer):
             return
         clock = _Whole(call, clock)
         if self._streaming and self.card.streams:
-            async for event in self._resumed(client, reader, call, clock):
-                yield event
+            async with aclosing(self._resumed(client, reader, call, clock)) as events:
+                async for event in events:
+                    yield event
         if not (reader.ended or reader.asks):
-            async for event in self._polled(client, reader, going, call, clock):
-                yield event
+            async with aclosing(self._polled(client, reader, going, call, clock)) as events:
+                async for event in events:
+                    yield event
 
     async def _sent(
         self,
@@ -259,8 +262,9 @@ class A2aPeer(Peer):
             context = self._context(call, clock, request.message.extensions)
             stream = client.send_message(request, context=context)
             try:
-                async for event in self._read_stream(stream, reader, going):
-                    yield event
+                async with aclosing(self._read_stream(stream, reader, going)) as events:
+                    async for event in events:
+                        yield event
                 return
             except PeerRefused as refused:
                 shown = choose(self._identities, self._service, "") if refused.status == 401 else None
@@ -278,8 +282,9 @@ class A2aPeer(Peer):
                 return
             try:
                 stream = client.subscribe(pb.SubscribeToTaskRequest(id=reader.task), context=self._context(call, clock))
-                async for event in self._read_stream(stream, reader):
-                    yield event
+                async with aclosing(self._read_stream(stream, reader, _Going())) as events:
+                    async for event in events:
+                        yield event
             except PeerUnavailable:
                 continue
             except PeerRefused:
@@ -313,21 +318,22 @@ class A2aPeer(Peer):
                 await asyncio.sleep(min(POLLS[min(number, len(POLLS) - 1)], clock.left))
 
     async def _read_stream(
-        self, stream: AsyncIterator[pb.StreamResponse], reader: TaskReader, going: _Going | None = None
+        self, responses: AsyncIterator[pb.StreamResponse], reader: TaskReader, going: _Going
     ) -> AsyncGenerator[Event, None]:
-        with translate_errors(self.address):
-            if going is not None:
-                going.stream, going.first = stream, asyncio.ensure_future(anext_or_none(stream))
-                first = await self._in_time(asyncio.shield(going.first))
-                if first is None:
-                    return
-                for event in self._read(first, reader):
-                    yield event
-            while (response := await self._in_time(anext_or_none(stream))) is not None:
-                for event in self._read(response, reader):
-                    yield event
-                if reader.ended or reader.asks:
-                    return
+        going.stream = stream = ResponseStream(responses)
+        going.first = stream.first()
+        try:
+            with translate_errors(self.address):
+                response = await self._in_time(asyncio.shield(going.first))
+                while response is not None:
+                    for event in self._read(response, reader):
+                        yield event
+                    if reader.ended or reader.asks:
+                        return
+                    response = await self._in_time(stream.next())
+        finally:
+            if not going.is_open:  # otherwise _cancel closes it
+                await stream.aclose()
 
     async def _in_time(self, coming: Awaitable[T]) -> T:
         """What comes next; signs of life that say nothing do not make it come later."""
@@ -378,6 +384,9 @@ class A2aPeer(Peer):
                         await client.cancel_task(pb.CancelTaskRequest(id=reader.task), context=context)
         except (PeerError, TimeoutError) as exc:
             logger.info("Could not cancel a remote task: %s", exc)
+        finally:
+            if going.stream is not None:
+                await going.stream.aclose()
 
     async def aclose(self) -> None:
         if self._cancelling:

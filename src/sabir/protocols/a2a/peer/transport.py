@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import httpx
@@ -18,6 +21,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, OctKey
 from joserfc.util import urlsafe_b64decode
 
+from sabir.aio import Closing
 from sabir.errors import ConfigError, PeerError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.guard.egress.keep_alive import IDLE_SECONDS, OpenSockets, on_live_connection
 from sabir.http.connect_errors import why_no_connection
@@ -32,6 +36,35 @@ _LOST: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 _MAX_REASON: Final = 500  # characters of a reason that the remote agent gives
 _GRPC_STATUS: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429}
 _GRPC_UNAVAILABLE: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
+
+
+_OPENED: Final[ContextVar[list[httpx.AsyncByteStream] | None]] = ContextVar("opened", default=None)
+
+
+class ResponseStream:
+    """The events of one call through the SDK, and what the call has opened.
+
+    The SDK nests generators and closes only the outermost; the response would stay open until the garbage is collected.
+    """
+
+    def __init__(self, events: AsyncIterator[pb.StreamResponse]) -> None:
+        self._events = events
+        self._opened: list[httpx.AsyncByteStream] = []
+
+    def first(self) -> asyncio.Task[pb.StreamResponse | None]:
+        """Send the request; returns the task that waits for the first event. None is the end of the stream."""
+        context = contextvars.copy_context()
+        context.run(_OPENED.set, self._opened)
+        return asyncio.get_running_loop().create_task(self.next(), context=context)
+
+    async def next(self) -> pb.StreamResponse | None:
+        return await anext(self._events, None)
+
+    async def aclose(self) -> None:
+        async with Closing(self._events):
+            pass
+        for response in self._opened:
+            await response.aclose()
 
 
 class LimitedTransport(httpx.AsyncHTTPTransport):
@@ -65,6 +98,9 @@ class LimitedTransport(httpx.AsyncHTTPTransport):
             raise httpx.DecodingError("the response is compressed", request=request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _CountedStream(response.stream, self._max_bytes, request, self._on_wire)
+        opened = _OPENED.get()
+        if opened is not None:
+            opened.append(response.stream)
         return response
 
 
@@ -192,10 +228,6 @@ def _key_id(signature: pb.AgentCardSignature) -> str | None:
         return None
     kid = header.get("kid") if isinstance(header, dict) else None
     return kid if isinstance(kid, str) else None
-
-
-async def anext_or_none(stream: AsyncIterator[pb.StreamResponse]) -> pb.StreamResponse | None:
-    return await anext(stream, None)
 
 
 # -- addresses ----------------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""Whether what a site says answers what a visitor asks, or speaks of something else with the same words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from sabir.search.items.item import Item
+from sabir.search.query.asking import asks_whether_there
+from sabir.search.query.predicates import IDLE
+from sabir.search.query.words import content_words, tokens
+
+from .fields import labels
+from .reading import has
+
+# "Which electric cars do you have?", "what bikes are there?"
+_WHICH: Final = re.compile(
+    r"^\W*(?:which|what)\s+.{2,60}\b(?:(?:do|can)\s+(?:you|i|we)\s+(?:have|sell|stock|offer|get|buy|rent|hire|borrow)|have\s+you\s+got"
+    r"|(?:is|are)\s+there|(?:is|are)\s+available)\W*$",
+    re.IGNORECASE,
+)
+
+
+def looks_for_things(english: str) -> bool:
+    """Whether a question asks which things there are, or whether there are any: "do you have electric cars?"."""
+    return asks_whether_there(english) or _WHICH.match(english) is not None
+
+
+def lists_things(english: str) -> bool:
+    """Whether a question says which of several things are wanted: "doctors who are there on Fridays"."""
+    return _SEVERAL.match(english) is not None
+
+
+_SEVERAL: Final = re.compile(
+    r"^\W*(?!(?:is|does|has|was|this|his)\b)(?:[a-z-]+\s+){0,2}[a-z-]{2,}s,?\s+(?:who|that|which|without|except)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_the_same(english: str, item: Item) -> bool:
+    """Whether the answer to a site's own question answers another one.
+
+    Where things are looked for, the site's question must not ask for more than that: "do you service electric cars?"
+    is not about which cars there are.
+    """
+    if not looks_for_things(english):
+        return True
+    said = tokens(english)
+    return all(word in IDLE or has(said, word) for word in content_words(item.name))
+
+
+def is_only_part(words: Collection[str], item: Item) -> bool:
+    """Whether short values of an item have all of these words, but only as part of another thing: "electric vehicle
+    charging" is no electric vehicle."""
+    rows = [tokens(label) for label in labels(item)]
+    named = [row for row in rows if words and len(row) <= _SHORT and all(has(row, word) for word in words)]
+    return bool(named) and not any(row[-1] in _THERE or has(list(words), row[-1]) for row in named)
+
+
+_SHORT: Final = 4  # words of a value that names one thing
+_THERE: Final = frozenset(
+    "accessible available allowed welcome permitted included provided offered friendly free access".split()  # noqa: SIM905
+)
