@@ -236,6 +236,7 @@ class LocalIndex:
         vectors = self._vectors
         if vectors is None or vector is None or self._embedder is None or not vectors.keys:
             return fused(lexical, {}, floor=0.0, semantic=False)
+        unknown = lexical.keys() - vectors.keys  # before the vectors are read: some may be written meanwhile
         near = self._nearest(reader, where, vector, depth)
         floor = self._embedder.floor
         count = query.start + query.limit
@@ -244,7 +245,6 @@ class LocalIndex:
         if terms:
             lexical |= reader.shares(terms, contenders(above_floor(near, floor), shares, depth, count))
         liked = vectors.cosines(liking, near) if liking is not None else None
-        unknown = lexical.keys() - vectors.keys
         return fused(lexical, near, floor=floor, semantic=True, unknown=unknown, liking=liked)
 
     def _nearest(self, reader: Reader, where: _Filter, vector: Vectors, depth: int) -> dict[int, float]:
