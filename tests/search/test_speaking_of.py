@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from sabir.search import Item, LocalIndex, ingest
-from sabir.search.answers.speaking_of import asks_the_same, is_only_part, lists_things
+from sabir.search.answers.speaking_of import asks_the_same, is_called, is_only_part, lists_things
 from sabir.search.query.glossary import glossed
 from sabir.search.query.relaxing import without_asides
 
-from .asking import Judged, answered
+from .asking import Judged, answered, says_yes
 
 GARAGE = "https://garage.example"
 
@@ -89,6 +89,49 @@ def test_a_feature_that_only_has_the_words_is_not_the_thing() -> None:
     place = Item(id="p", site="s", name="Garage", types=("Place",), fields={"keywords": ["Electric car charging"]})
     assert is_only_part({"electric", "car"}, place)
     assert not is_only_part({"charging"}, place)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_it"),
+    [
+        (("chef", "knife"), True),
+        (("knives",), True),
+        (("recipe", "knife"), True),
+        (("product",), False),
+        (("bread", "knife"), False),
+        (("knife", "30"), False),
+        (("gift",), True),
+        ((), False),
+    ],
+)
+def test_a_thing_is_called_what_its_name_type_and_keywords_say(words: tuple[str, ...], is_it: bool) -> None:
+    fields = {"keywords": ["Gift idea"], "description": "Cuts bread, 30 cm long."}
+    knife = Item(id="k", site="s", name="Osgood Chef's Knife", types=("Product",), fields=fields)
+    assert is_called(words, knife) is is_it
+
+
+@pytest.mark.parametrize(
+    ("question", "is_yes"),
+    [
+        ("do you have an estate?", True),
+        ("is there a diesel estate?", True),
+        ("Haben Sie Diesel?", True),
+        ("¿tienen diésel?", True),
+        ("avez-vous un diesel ?", True),
+        ("Haben Sie Motorräder?", False),
+        ("avez-vous un diesel électrique ?", False),
+        ("do you have a diesel hatchback?", False),
+    ],
+)
+async def test_yes_is_said_in_every_language_of_what_the_first_result_is_called(
+    tmp_path: Path, question: str, is_yes: bool
+) -> None:
+    index = await _garage(tmp_path)
+    try:
+        answer = await answered(index, Judged("yes/no", question))
+    finally:
+        await index.close()
+    assert says_yes(answer.text) is is_yes, answer.text
 
 
 @pytest.mark.parametrize(

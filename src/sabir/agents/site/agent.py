@@ -48,6 +48,7 @@ from sabir.search import Engine, Hit, OnSite, Quote, SearchQuery, from_text, res
 from sabir.search.answers import clarify as elicit
 from sabir.search.answers import extract
 from sabir.search.answers.facts import facts
+from sabir.search.answers.speaking_of import is_called
 from sabir.search.answers.statements import yes
 from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.conditions import Has, Is, OfType
@@ -407,15 +408,17 @@ class _Search(Finding):
         return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
 
     def _is_there(self) -> bool:
-        """Whether something that was asked for by "do you have …?" is plainly there: the best result is sure, nothing
-        of the question was left out, and that result has every word of it."""
-        if self.said_in or not asks_whether_there(self.turn.text):
-            return False  # a translated question may have lost a word
-        if not self.hits or self.start or self._statement:
+        """Whether something that was asked for by "do you have …?" is plainly there: nothing of the question was left
+        out, and the best result has every word of it in its name, or is sure and has them anywhere."""
+        if not asks_whether_there(self.turn.text) or not self.hits or self.start or self._statement:
             return False
-        is_sure = self.hits[0].score >= _SURE and not self.is_far_off
-        has_all = self._is_only_named() or self.has_all(self.hits[0])
-        return is_sure and not (self.unmet or self.note or self.parsed.ignored) and has_all
+        if self.is_far_off or self.unmet or self.note or self.parsed.ignored:
+            return False
+        best = self.hits[0]
+        if self.said_in:  # only a word of a name is sure to mean the same; Japanese may have lost a word
+            return self.said_in != "ja" and is_called(self._meant(self.worded), best.item)
+        is_sure = best.score >= _SURE and (self._is_only_named() or self.has_all(best))
+        return is_sure or is_called(self._meant(glossed(self.question, language_of(self.question))), best.item)
 
     def _is_only_named(self) -> bool:
         """Whether the question has nothing but the name of a thing: "親子丼はありますか"."""

@@ -7,12 +7,13 @@ from collections.abc import Collection
 from typing import Final
 
 from sabir.search.items.item import Item
+from sabir.search.items.schema_org import strings
 from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.words import content_words, tokens
 
 from .fields import labels
-from .reading import has
+from .reading import has, naming
 
 # "Which electric cars do you have?", "what bikes are there?"
 _WHICH: Final = re.compile(
@@ -48,6 +49,13 @@ def asks_the_same(english: str, item: Item) -> bool:
         return True
     said = tokens(english)
     return all(word in IDLE or has(said, word) for word in content_words(item.name))
+
+
+def is_called(words: Collection[str], item: Item) -> bool:
+    """Whether the name, the type and the keywords of an item have all of these words, apart from idle ones."""
+    telling = [word for word in words if word not in IDLE]
+    own = {*naming(item), *tokens(" ".join(strings(item.fields.get("keywords"))))}
+    return bool(telling) and all(word in own if word.isdigit() else has(own, word) for word in telling)
 
 
 def is_only_part(words: Collection[str], item: Item) -> bool:
