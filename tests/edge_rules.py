@@ -54,7 +54,7 @@ RULES = (
     Rule("safe headers", "`X-Content-Type-Options: nosniff` and `Cache-Control: no-store`", "yes"),
     Rule(
         "proxy port",
-        "behind a proxy, a client cannot get a new rate limit by another port or junk in `X-Forwarded-For`",
+        "behind a proxy, a client cannot escape its rate limit with another port, or with junk, in `X-Forwarded-For`",
         "429",
     ),
 )
@@ -119,8 +119,8 @@ def page() -> str:
 
 
 ELSEWHERE_TEXT = """
-JSON-RPC at `/a2a` answers an invalid request with HTTP 200 and an error object, as A2A requires. Only errors about
-rates, sizes and media types use an HTTP status.
+JSON-RPC at `/a2a` answers an invalid request with HTTP 200 and an error object, as A2A requires. Errors about access,
+methods, sizes, media types and rates, and an unavailable gateway, have an HTTP status there as well.
 
 ## Without HTTP
 
@@ -150,7 +150,7 @@ The cost of a message is the number of its JSON or CBOR values, plus one for eve
 four times, because the SDK converts it to protobuf and back.
 
 - Messages that cost more than 500 are handled one at a time, each followed by a pause twice as long as it took.
-- A message that costs more than 1,000 counts as several requests against the caller's rate limit: one more for every
-  full 1,000, and another two for each content filter. At a cost of 3,500 that is 4 requests without filters, and 10
-  with one filter. A caller may exceed its rate by one burst, and then has to wait.
+- A message that costs more than 1,000 counts as several requests against the caller's rate limit. Every full 1,000 adds
+  one request, and two more for each content filter. At a cost of 3,500, that is 1 + 3 = 4 requests without filters,
+  and 1 + 3 × 3 = 10 with one filter. A caller may exceed its rate by one burst, and then has to wait.
 """

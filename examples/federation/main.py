@@ -9,12 +9,12 @@ from sabir.testing import served
 
 @agent(description="An almanac")
 async def almanac(turn: Turn) -> str:
-    return "The Danube has 2850 km."
+    return "The Danube is 2850 km long."
 
 
 @agent(description="An atlas")
 async def atlas(turn: Turn) -> str:
-    return "The Danube has 2850 km."
+    return "The Danube is 2850 km long."
 
 
 @agent(description="A blog")

@@ -18,7 +18,7 @@ async def reviewer(turn: Turn) -> Message:
     diff = "".join(
         difflib.unified_diff(code.splitlines(keepends=True), better.splitlines(keepends=True), "before", "after")
     )
-    found = [{"description": "Give the variables names.", "suggested_code_diff": diff}] if better != code else []
+    found = [{"description": "Use descriptive variable names.", "suggested_code_diff": diff}] if better != code else []
     return Message.of(text_part(f"{len(found)} suggestion"), json_part({"suggestions": found}))
 
 

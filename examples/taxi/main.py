@@ -30,7 +30,7 @@ async def main() -> None:
             try:
                 await client.ask(order)
             except PeerRefused as exc:
-                print(f"refused ({exc.status}): a policy comes first")
+                print(f"refused ({exc.status}): a policy must be accepted first")
             print((await client.control("What are your policies?")).first.content)
             print((await client.control("I accept your privacy policy.")).first.content)
             print((await client.ask("yes")).first.content)

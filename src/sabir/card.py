@@ -35,7 +35,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     text: str
     terms: dict[str, Any] = {}
-    required: bool = False  # must be agreed before data flows
+    required: bool = False  # must be accepted before a client can ask the agent
 
 
 class Card(msgspec.Struct, frozen=True, omit_defaults=True):

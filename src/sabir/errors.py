@@ -14,7 +14,7 @@
     │   ├── Unauthenticated   authentication required, or it failed
     │   ├── Forbidden         authenticated, but without access
     │   ├── RateLimited       over a rate or a quota; says when to retry
-    │   └── PolicyRequired    a policy must be accepted before data flows
+    │   └── PolicyRequired    a policy must be accepted first
     ├── NotFound              no such agent, conversation, task, upload or site (or not yours)
     ├── Conflict              the current state does not allow it
     ├── Cancelled             the caller cancelled the turn
@@ -156,7 +156,7 @@ class RateLimited(Refused):
 
 
 class PolicyRequired(Refused):
-    """A policy must be accepted before data flows; ``policies`` names which."""
+    """A policy must be accepted first; ``policies`` names which."""
 
     def __init__(self, reason: str, policies: tuple[str, ...] = ()) -> None:
         super().__init__(reason)

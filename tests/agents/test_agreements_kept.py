@@ -55,15 +55,15 @@ async def careful(turn: Turn) -> str:
 
 @pytest.mark.parametrize(
     ("place", "text"),
-    [("/nlip/echo", None), ("/nlip/careful", "To be accepted before data flows: privacy."),
-     ("/nlip", "To be accepted before data flows to careful: privacy.")],
+    [("/nlip/echo", None), ("/nlip/careful", "To ask an agent, first accept: privacy."),
+     ("/nlip", "To ask careful, first accept: privacy.")],
 )  # fmt: skip
 async def test_a_policy_is_shown_as_required_only_where_it_is(
     serve: Serve, home: Path, http: httpx2.AsyncClient, place: str, text: str | None
 ) -> None:
     talk = Talk(http, serve(Gateway(echo, careful, home=home)).url + place)
     reply = await talk.control("What are your policies?")
-    lines = [line for line in reply.text.split("\n") if line.startswith("To be accepted")]
+    lines = [line for line in reply.text.split("\n") if "first accept" in line]
     assert lines == ([text] if text else [])
     part = reply.labelled("policy")
     assert part is not None and part.value["privacy"]["require"] is (text is not None)

@@ -54,7 +54,7 @@ def test_errors_are_counted_and_fail_the_command(url: str, sabir: Sabir) -> None
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["http://agents.example"], "agents.example is not this machine: --remote"),
+        (["http://agents.example"], "agents.example is another machine; add --remote"),
         (["http://127.0.0.1:9", "--seconds", "601"], "--seconds: expected a number from 0.1 to 600, not 601"),
         (["http://127.0.0.1:9", "--seconds", "nan"], "--seconds: expected"),
         (["http://127.0.0.1:9", "--connections", "0"], "--connections: expected"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from conftest import Serve
 from sabir import Gateway
 from sabir.agents.echo import echo
-from sabir.cli.main import BAD_USAGE, main
+from sabir.cli.main import BAD_USAGE, COMMANDS, leaves, main
 from sabir.config.load import load
 from sabir.errors import ConfigError
 
@@ -57,6 +59,41 @@ def test_a_home_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     assert done.returncode == BAD_USAGE
     assert done.stderr.startswith("sabir: home: ")
     assert "Traceback" not in done.stderr
+
+
+WHOLE_NUMBERS = [
+    ["audit", "export", "--since", "x"],
+    ["bench", "http://127.0.0.1:9", "--connections", "x"],
+    ["bench", "http://127.0.0.1:9", "--requests", "1.5"],
+    ["bus", "replay", "hotel", "x"],
+    ["bus", "discard", "hotel", "x"],
+    ["dev", "app.py", "--port", "x"],
+    ["inbox", "http://127.0.0.1:9/acl", "ada", "--through", "x"],
+    ["ingest", "items.csv", "--max-pages", "x"],
+    ["init", "--port", "x"],
+    ["send", "http://127.0.0.1:9/acl", "--wait", "x"],
+    ["serve", "--port", "x"],
+    ["serve", "--workers", "1.5"],
+]
+
+
+@pytest.mark.parametrize("arguments", WHOLE_NUMBERS, ids=lambda arguments: " ".join(arguments))
+def test_a_number_that_is_not_whole_is_rejected_in_plain_words(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == BAD_USAGE
+    assert f"expected a whole number, not {arguments[-1]!r}" in capsys.readouterr().err
+
+
+def test_every_number_on_the_command_line_has_a_plain_error() -> None:
+    bare = []
+    for name in COMMANDS:
+        command = argparse.ArgumentParser()
+        importlib.import_module(f"sabir.cli.{name}").add(command)
+        bare += [
+            (name, action.dest) for leaf in leaves(command) for action in leaf._actions if action.type in (int, float)
+        ]
+    assert bare == []
 
 
 @pytest.mark.parametrize(("url", "text"), [("http://[::1", "hi"), ("http://127.0.0.1:9", "\udcff")])

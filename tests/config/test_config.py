@@ -168,7 +168,7 @@ def test_where_an_agent_was_looked_for_is_reported(tmp_path: Path, monkeypatch: 
     with pytest.raises(ConfigError) as raised:
         gateway_of(load(file), file)
     assert str(raised.value) == (
-        "agents: 'clerk': cannot import no_such_shop:clerk: No module named 'no_such_shop'; "
+        f"{file}: agents: 'clerk': cannot import no_such_shop:clerk: No module named 'no_such_shop'; "
         f"looked in {tmp_path}, in {tmp_path / 'here'} and among the installed packages"
     )
 

@@ -102,6 +102,8 @@ WRONG = [
     ("log: {level: loud}", "log.level: expected debug, info, warning, error or critical, not 'loud'"),
     ("filters: pii", "filters: expected `array`, got `str`"),
     ("port: 1\nport: 2", "line 2, column 1: duplicate key 'port'"),
+    ("agents: [\n", "line 2, column 1: not valid YAML: the file ends inside a list or a mapping; is a bracket"),
+    ("port: 1\n  host: x", "line 2, column 7: not valid YAML: mapping values are not allowed here"),
     ("quotas: {burst: 5, burst: 6}", "line 1, column 20: duplicate key 'burst'"),
 ]  # fmt: skip
 
@@ -256,7 +258,7 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sabir", "serve", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (BAD_USAGE, "", 1)
-    assert done.stderr.startswith("sabir: rights[0].doors: there is no door 'nlipp'")
+    assert done.stderr.startswith("sabir: sabir.yaml: rights[0].doors: there is no door 'nlipp'")
 
 
 def test_the_schema_says_which_levels_there_are() -> None:

@@ -71,7 +71,7 @@ def test_what_cannot_be_saved_or_restored_is_said(tmp_path: Path) -> None:
     (home / "secret.key").write_text("x")
     with pytest.raises(ConfigError, match="is not empty"):
         restore(tmp_path / "x.tar.gz", home)
-    with pytest.raises(ConfigError, match="there is no"):
+    with pytest.raises(ConfigError, match="does not exist"):
         backup(tmp_path / "nowhere", tmp_path / "x.tar.gz")
     with pytest.raises(ConfigError, match="PostgreSQL"):
         backup(home, tmp_path / "x.tar.gz", "postgresql:///test")

@@ -136,7 +136,7 @@ async def test_a_store_that_is_not_empty_is_not_copied_into(tmp_path: Path) -> N
         await copy(first, second)
     with pytest.raises(ConfigError, match="the same store"):
         await copy(first, first)
-    with pytest.raises(ConfigError, match="there is no"):
+    with pytest.raises(ConfigError, match="does not exist"):
         await copy(f"sqlite:///{tmp_path}/none.db", second)
     with pytest.raises(ConfigError, match=r"expected sqlite:///path or postgresql://"):
         await copy("memory:", second)

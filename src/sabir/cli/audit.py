@@ -21,6 +21,7 @@ from sabir.stores import Store, open_store
 from sabir.stores.open import is_there, shown
 from sabir.stores.sealing import cipher_of
 
+from .numbers import whole_number
 from .printing import say, say_json
 
 
@@ -41,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     verifying.add_argument("--json", action="store_true", help="print JSON")
     exporting = actions.add_parser("export", help="write the log as JSON lines")
-    exporting.add_argument("--since", type=int, default=0, metavar="N", help="only entries after this number")
+    exporting.add_argument("--since", type=whole_number, default=0, metavar="N", help="only entries after this number")
     exporting.add_argument(
         "--redact",
         metavar="FIELD",

@@ -27,6 +27,7 @@ from sabir.protocols.peer import Peer
 from .address import PROGRAM, address_of
 from .ask import connection_options
 from .failures import code_of
+from .numbers import whole_number
 from .printing import say, say_json
 from .refusals import same_for_all
 from .seconds import seconds
@@ -45,10 +46,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="the agent to ask (default: the gateway's default agent)")
     parser.add_argument("--protocol", choices=list(speakers("http")), help="the protocol (default: detected)")
     parser.add_argument(
-        "--connections", type=int, default=8, metavar="N", help="number of concurrent requests (default 8)"
+        "--connections", type=whole_number, default=8, metavar="N", help="number of concurrent requests (default 8)"
     )
     parser.add_argument("--seconds", type=seconds, default=5.0, metavar="S", help="seconds to run (default 5)")
-    parser.add_argument("--requests", type=int, metavar="N", help="stop after this many requests (default: no limit)")
+    parser.add_argument(
+        "--requests", type=whole_number, metavar="N", help="stop after this many requests (default: no limit)"
+    )
     parser.add_argument(
         "--remote", action="store_true", help="allow an address on another machine; ask its owner first"
     )
@@ -87,7 +90,7 @@ def check(arguments: argparse.Namespace, url: str) -> None:
             raise ConfigError(f"--{name}: expected a number from {least:g} to {limit:,g}, not {value:g}")
     host = urlsplit(url).hostname or ""
     if not (arguments.remote or url.startswith(PROGRAM) or host == "localhost" or is_loopback(host)):
-        raise ConfigError(f"{host} is not this machine: --remote allows a load test of it, if you may do that")
+        raise ConfigError(f"{host} is another machine; add --remote if you have permission to test its speed")
 
 
 class LoadTest:

@@ -19,6 +19,7 @@ from sabir.errors import ConfigError
 
 from .audit import opened, where
 from .failures import CommandFailure, code_of, report
+from .numbers import whole_number
 from .printing import say, say_json
 
 ACTIONS: Final = {
@@ -40,11 +41,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         command.add_argument("name", metavar="NAME", nargs=nargs, help="name of an agent or a group")
         if action == "replay":
             command.add_argument(
-                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the dead letters (default: all)"
+                "numbers",
+                nargs="*",
+                type=whole_number,
+                metavar="NUMBER",
+                help="numbers of the dead letters (default: all)",
             )
         if action == "discard":
             command.add_argument(
-                "numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of the dead letters, or --all"
+                "numbers", nargs="*", type=whole_number, metavar="NUMBER", help="numbers of the dead letters, or --all"
             )
             command.add_argument("--all", action="store_true", help="all dead letters")
         command.add_argument(

@@ -29,6 +29,7 @@ from sabir.server.server import bind
 from sabir.server.settings import Serving, from_environment
 
 from .log_setup import WithoutNoise
+from .numbers import whole_number
 from .printing import say
 
 AGAIN: Final = "SABIR_DEV_AGAIN"  # set in a restarted program
@@ -40,7 +41,9 @@ SKIPPED: Final = frozenset({"node_modules", "site-packages"})
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="FILE", help="a Python file with agents: app.py, or app.py:name")
     parser.add_argument("--host", help="address to listen on (default: SABIR_HOST, or 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (default: SABIR_PORT, or 8080; 0: any free port)")
+    parser.add_argument(
+        "--port", type=whole_number, help="port to listen on (default: SABIR_PORT, or 8080; 0: any free port)"
+    )
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default: SABIR_HOME, or ./.sabir)")
     parser.add_argument("--no-reload", action="store_true", help="do not watch the file")
     parser.add_argument(

@@ -16,6 +16,7 @@ from sabir.protocols.acl.wire.envelope import Envelope, decode, envelope_of
 
 from .acl_options import add_address, add_options, in_a_line, link_options, moment, settle_address
 from .failures import failure_of, report
+from .numbers import whole_number
 from .printing import say, say_json
 from .wrapping import wrapped
 
@@ -30,7 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--conversation", metavar="ID", help="show the messages and the state of this conversation instead"
     )
     parser.add_argument("--follow", action="store_true", help="keep printing new messages, and acknowledge each")
-    parser.add_argument("--through", metavar="NUMBER", type=int, help="acknowledge everything up to this number")
+    parser.add_argument(
+        "--through", metavar="NUMBER", type=whole_number, help="acknowledge everything up to this number"
+    )
     add_options(parser)
 
 

@@ -24,6 +24,7 @@ from sabir.guard.egress.addresses import Outbound
 
 from .failures import failure_of, remark
 from .failures import report as report_failure
+from .numbers import whole_number
 from .printing import say, say_json
 from .seconds import pause
 
@@ -55,7 +56,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "(default: if the address ends in / and has no sitemap)",
     )
     parser.add_argument(
-        "--max-pages", metavar="N", type=int, help="read at most this many pages of a site (default 50000)"
+        "--max-pages", metavar="N", type=whole_number, help="read at most this many pages of a site (default 50000)"
     )
     parser.add_argument(
         "--delay", metavar="SECONDS", type=pause, help="seconds to wait between pages of one host (default 0.1)"
@@ -100,7 +101,7 @@ def _host(sources: list[str]) -> str:
     """
     hosts = {(urlsplit(source).hostname or "").removeprefix("www.") for source in sources}
     if len(hosts) != 1 or hosts == {""}:
-        raise ConfigError("give --site NAME, the site that it belongs to")
+        raise ConfigError("give --site NAME: the name of the site that the source belongs to")
     return hosts.pop()
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from sabir.errors import ConfigError
 
+from .numbers import whole_number
 from .printing import say, say_json
 
 MAX_PORT: Final = 65535
@@ -101,7 +102,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name of the agent")
     parser.add_argument("--kind", choices=list(KINDS), help="kind of agent: a function, a language model or a site")
-    parser.add_argument("--port", type=int, help="port to serve on")
+    parser.add_argument("--port", type=whole_number, help="port to serve on")
     parser.add_argument("--json", action="store_true", help="print the names of the new files as JSON")
 
 

@@ -19,6 +19,7 @@ from sabir.protocols.acl.wire.comments import without_comments
 from sabir.protocols.acl.wire.envelope import Envelope, envelope_of, json_of, plain, stamp
 
 from .acl_options import add_address, add_options, in_a_line, link_options, settle_address
+from .numbers import whole_number
 from .printing import say, say_json
 from .wrapping import wrapped
 
@@ -32,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="-",
         help="file with the message as JSON, which may have comments (default: standard input)",
     )
-    parser.add_argument("--wait", metavar="SECONDS", type=int, help="wait for the first reply, and print it")
+    parser.add_argument("--wait", metavar="SECONDS", type=whole_number, help="wait for the first reply, and print it")
     parser.add_argument("--sender", metavar="NAME", help="the sender, if the message has none")
     parser.add_argument("--to", metavar="AGENT", help="the receiver, if the message has none")
     add_options(parser)

@@ -19,6 +19,7 @@ from sabir.observe.traces import observer_of
 
 from .failures import failure_of, report
 from .log_setup import set_up_logging
+from .numbers import whole_number
 from .served import GatewaySource, source_of
 from .status import LiveStatus, wants_status
 
@@ -36,9 +37,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="configuration file, or Python file with agents: app.py or app.py:name (default: sabir.yaml, if any)",
     )
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (default 8080; 0: any free port)")
+    parser.add_argument("--port", type=whole_number, help="port to listen on (default 8080; 0: any free port)")
     parser.add_argument("--socket", metavar="PATH", help="also listen on a Unix socket, for programs on this machine")
-    parser.add_argument("--workers", type=int, metavar="N", help="number of processes (default 1)")
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="number of processes (default 1)")
     parser.add_argument("--home", metavar="DIR", help="where state is kept (default ./.sabir)")
     parser.add_argument("--store", metavar="URL", help="the store: memory:, sqlite:///path or postgresql://…")
     parser.add_argument(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import msgspec
 from sabir.agent import Agent
 from sabir.agents.echo import echo
 from sabir.agents.site.settings import SearchSettings
-from sabir.errors import MissingExtra
+from sabir.errors import ConfigError, MissingExtra
 from sabir.guard import Quotas
 from sabir.guard.build import GuardSettings
 from sabir.guard.egress.addresses import Outbound
@@ -47,9 +48,11 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     if file is not None and settings.sample is None:
         settings = msgspec.structs.replace(settings, sample=False)  # the demo is for users without a configuration file
     home = Path(settings.home)
-    built = build_agents(settings, file.parent if file is not None else None)
-    agents = [*own, *built.agents]
-    sites = sites_of(settings, agents)
+    source = file if not own else None  # agents and sites are in the configuration file, not in a Python file
+    with _naming(source):
+        built = build_agents(settings, file.parent if file is not None else None)
+        agents = [*own, *built.agents]
+        sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents
     if not (own or settings.agents or settings.orchestrator or settings.sites):
@@ -87,11 +90,28 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
         logger.warning("encryption: uploaded files in %s are not encrypted; keep them on an encrypted disk", place)
     doors = {*settings.doors, *registry.doors(), *(door.name for door in gateway.doors)}
     elsewhere = settings.bus is not None or bool(settings.gateways)
-    for problem in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
+    with _naming(source):
+        problems = check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere)
+    for problem in problems:
         logger.warning("%s", problem)
     if file is not None and not own and is_empty(settings, sites):
         logger.warning("%s: no agents and no sites; set agents: or sites:, or sample: true for the demo", file)
     return gateway
+
+
+@contextmanager
+def _naming(file: Path | None) -> Iterator[None]:
+    """Begin an error about the configuration with the file that it is about.
+
+    Raises:
+        ConfigError: the block raised one.
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise  # about the installation, not the file
+    except ConfigError as exc:
+        raise ConfigError(f"{file}: {exc}" if file is not None else str(exc)) from exc.__cause__
 
 
 def has_sites(settings: Settings) -> bool:

@@ -91,12 +91,22 @@ def _read(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-        raise ConfigError(f"{path}: {where}{getattr(exc, 'problem', None) or 'not YAML'}") from exc
+        raise ConfigError(f"{path}: {where}{_yaml_problem(exc)}") from exc
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys and values, such as 'port: 8080'")
     return values
+
+
+def _yaml_problem(exc: yaml.YAMLError) -> str:
+    """What is wrong with the file, in words for people who do not know the parts of a YAML parser."""
+    problem = getattr(exc, "problem", None) or ""
+    if isinstance(exc, yaml.constructor.ConstructorError):
+        return problem  # a duplicate key, or a tag
+    if "<stream end>" in problem:
+        return "not valid YAML: the file ends inside a list or a mapping; is a bracket missing?"
+    return f"not valid YAML: {problem}" if problem else "not valid YAML"
 
 
 class _Once(yaml.SafeLoader):

@@ -132,7 +132,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: TaskSettings = TaskSettings()
     secrets: tuple[str, ...] | None = None  # newest first; may be env:NAME. None: one is generated and kept in home
     security: SecuritySettings = SecuritySettings()
-    policies: tuple[Policy, ...] = ()  # the gateway's own; required ones must be accepted before data flows
+    policies: tuple[
+        Policy, ...
+    ] = ()  # the gateway's own; required ones must be accepted before clients can ask an agent
     anonymous: bool = True  # whether anonymous mode can be agreed on
     infer_control: bool = False  # whether messages that are clearly control are treated as such without being labelled
     uploads: UploadLimits = UploadLimits()

@@ -46,7 +46,7 @@ class Agreements:
         """The agent's events for this turn, under the agreements.
 
         Raises (when iterated):
-            PolicyRequired: a policy must be accepted before data flows.
+            PolicyRequired: a policy must be accepted first.
             TooLarge, RateLimited: over an agreed limit.
             Forbidden: it refers to an upload of another conversation, or breaks anonymity.
         """

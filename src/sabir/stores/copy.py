@@ -51,7 +51,7 @@ async def copy(
     if source == target:
         raise ConfigError("copy: source and target are the same store")
     if urlsplit(source).scheme == "sqlite" and not sqlite_path(source).exists():
-        raise ConfigError(f"copy: there is no {sqlite_path(source)}")
+        raise ConfigError(f"copy: {sqlite_path(source)} does not exist")
     for address in (source, target):  # both at the schema of this version
         store = open_store(address)
         await store.open()

@@ -93,7 +93,7 @@ def test_a_site_without_a_sitemap_is_crawled_by_one_command(
     assert report["way"] == "crawl" and report["documents"] == 5
     assert report["notes"] == ["no sitemap: 5 pages found by their links, at least 0 s apart"]
     assert report["skipped"] == {
-        "links that lead out of the part that is crawled": 1,
+        "links to pages outside the crawled folder": 1,
         "not allowed by robots.txt": 2,
         "the server answered 404": 1,
         "the page asks not to be indexed (noindex)": 1,

@@ -158,10 +158,8 @@ def on_policy(
 
 def _to_be_accepted(kinds: Sequence[str], holders: Mapping[str, Sequence[str]]) -> list[str]:
     everywhere = [kind for kind in kinds if kind not in holders]
-    words = [f"To be accepted before data flows: {', '.join(everywhere)}."] if everywhere else []
-    return words + [
-        f"To be accepted before data flows to {', '.join(holders[kind])}: {kind}." for kind in kinds if kind in holders
-    ]
+    words = [f"To ask an agent, first accept: {', '.join(everywhere)}."] if everywhere else []
+    return words + [f"To ask {', '.join(holders[kind])}, first accept: {kind}." for kind in kinds if kind in holders]
 
 
 def offers(

@@ -25,7 +25,7 @@ from .shops import is_shopify, is_woocommerce
 
 PARALLEL: Final = 4  # pages fetched concurrently
 MAX_PAGES: Final = 50_000
-ELSEWHERE: Final = "links that lead out of the part that is crawled"
+ELSEWHERE: Final = "links to pages outside the crawled folder"
 _KEPT_BODY: Final = 8 * 1024 * 1024  # of a page; larger ones are not searched for links
 
 Documents: TypeAlias = AsyncIterator[tuple[Document, Listing | None]]
