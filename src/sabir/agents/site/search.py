@@ -53,13 +53,13 @@ from sabir.search.query.structured import kinds
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
+from .fallbacks import fall_back
 from .hits import happens, speaks_of, widened
 from .narrowing import among_others, by_own_kinds, part_apart, types_of
-from .nets import catch
 from .own_words import SiteWords
 from .request import SiteAsk
 from .spoken import SpokenQuestion
-from .stating import stated_subject
+from .stating import SiteQuestion, stated_subject
 from .subject import Subject, names_one, subject_of
 from .wording import coming_next
 
@@ -118,9 +118,9 @@ class Finding(SpokenQuestion):
         return min(MAX_RESULTS, self.ask.limit or self._usual)
 
     async def find(self, filters: dict[str, Any]) -> None:
-        """Search for ``question`` within these filters, by rules, and by the nets beneath them."""
+        """Search for ``question`` within these filters: by rules, and by fallbacks where the rules are unsure."""
         await self._find_by_rules(filters)
-        await catch(self)
+        await fall_back(self)
 
     async def _find_by_rules(self, filters: dict[str, Any]) -> None:
         """The same by rules; in the words of the site, if the question is in another language."""
@@ -208,7 +208,7 @@ class Finding(SpokenQuestion):
         english = glossed(self.question, language_of(self.question))
         is_there = asks_whether_there(self.question) or asks_whether_there(english)
         found = await stated_subject(
-            english, self.subject, self.pool, self.engine, self.own(), known, self.now, language, is_there
+            SiteQuestion(english, language, self.engine, self.own(), known, self.now, self.pool, self.subject, is_there)
         )
         if found is not None:
             await self.state(found)

@@ -6,9 +6,11 @@ its types. That is what tells it from others; without it, the best matches are s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
@@ -29,100 +31,116 @@ from sabir.search.query.words import content_words, tokens
 from .hits import starts_in
 from .quoting import own_question, quoted
 from .reader import leads, read_answer
-from .subject import ASKING, DEFINITE, MAX_LENGTH, SEARCHES, Subject, answered_subject, with_others
+from .subject import (
+    ASKING,
+    DEFINITE,
+    MAX_LENGTH,
+    SEARCHES,
+    Subject,
+    answered_subject,
+    best_named,
+    with_others,
+    without_words,
+)
 
 _LOOKED_AT: Final = 8  # hits that may be meant
 _CLEARLY: Final = 1.25  # times the score of the next
 _FEW: Final = 8  # words that describe a thing
 
 
-async def stated_subject(
-    english: str,
-    subject: Subject | None,
-    pool: Sequence[Hit],
-    engine: Engine,
-    where: tuple[Condition, ...],
-    known: Fields,
-    now: datetime,
-    language: str,
-    is_there: bool,
-) -> Subject | None:
-    """The thing that answers a question, with its statement, where what was named states nothing; None if nothing does.
+class SiteQuestion(msgspec.Struct, frozen=True):
+    """A question of a site in English, and what was found for it.
 
-    ``subject`` is the thing that the question names, and ``pool`` what was found for it. ``is_there``: it asks whether
-    there is such a thing.
+    ``subject`` is the thing that it names, ``pool`` what the search found, ``language`` that of the statement.
+    ``is_there``: it asks whether there is such a thing.
     """
+
+    english: str
+    language: str
+    engine: Engine
+    where: tuple[Condition, ...]
+    known: Fields
+    now: datetime
+    pool: Sequence[Hit] = ()
+    subject: Subject | None = None
+    is_there: bool = False
+
+    async def search(self, words: Iterable[str]) -> tuple[Hit, ...]:
+        """The few best hits for some words."""
+        return (await self.engine.search(SearchQuery(" ".join(words), self.where, 0, _LOOKED_AT))).hits
+
+    async def answered(self, hit: Hit, wanted: Asked, rest: str) -> Subject:
+        return await answered_subject(hit, wanted, rest, self.engine, self.known, self.language)
+
+
+async def stated_subject(question: SiteQuestion) -> Subject | None:
+    """The thing that answers a question, with its statement, where what was named states nothing; None if nothing
+    does."""
+    english, subject = question.english, question.subject
     if lists_things(english):
         return None
-    if subject is None and not is_there:
-        found = await described_subject(english, engine, where, known, now, language)
-        if found is not None:
-            return found
-    if subject is None and is_there and (flagged := await _has_feature(english, engine, where, known, now, language)):
+    if subject is None and not question.is_there and (found := await _described(question)) is not None:
+        return found
+    if subject is None and question.is_there and (flagged := await _has_feature(question)):
         return flagged
     if asks_elsewhere(english):
         return None
-    if is_there:
-        return await _read(english, subject, pool, engine, where, known, now, language, is_there)
-    if subject is None and (offered := await _by_offer(english, engine, where, known, now)):
+    if question.is_there:
+        return await _read(question)
+    if subject is None and (offered := await _by_offer(question)):
         return offered
     named = subject.hit.item.name if subject is not None else ""
-    if found := await quoted(english, engine, where, named, known, now):
+    if found := await quoted(english, question.engine, question.where, named, question.known, question.now):
         return found
-    best = pool[0].score if pool else 0.0
-    asked_here = await own_question(english, engine, where, language, best) if subject is None else None
-    if asked_here is not None:
+    if subject is None and (asked_here := await _own_question(question)) is not None:
         return asked_here
-    return await _read(english, subject, pool, engine, where, known, now, language, is_there)
+    return await _read(question)
 
 
-async def _read(
-    english: str,
-    subject: Subject | None,
-    pool: Sequence[Hit],
-    engine: Engine,
-    where: tuple[Condition, ...],
-    known: Fields,
-    now: datetime,
-    language: str,
-    is_there: bool,
-) -> Subject | None:
+async def _own_question(question: SiteQuestion) -> Subject | None:
+    best = question.pool[0].score if question.pool else 0.0
+    return await own_question(question.english, question.engine, question.where, question.language, best)
+
+
+async def _read(question: SiteQuestion) -> Subject | None:
     """What any statement says; not if the question looks for things by conditions: "which branches open on Sunday?"."""
-    read = from_text(english, known, now) if len(english) <= MAX_LENGTH else None
+    english, subject = question.english, question.subject
+    read = from_text(english, question.known, question.now) if len(english) <= MAX_LENGTH else None
     if read is None or (SEARCHES.search(english) and not is_yes_no(english)):
         return None
     narrowing = [condition for condition in read.conditions if not isinstance(condition, OfType)]
     is_open_to_any = kind_asked(english) in (None, WHERE) and not is_yes_no(english)
-    is_listing = bool(narrowing or read.order) and (is_there or is_open_to_any)
+    is_listing = bool(narrowing or read.order) and (question.is_there or is_open_to_any)
     if is_listing and subject is None:
         return None
-    if subject is None and not narrowing and (found := _of_leader(english, pool, known, now, language)) is not None:
+    if subject is None and not narrowing and (found := _of_leader(question)) is not None:
         return found
-    return await read_answer(english, subject.hit if subject else None, pool, engine, where, language)
+    named = subject.hit if subject else None
+    return await read_answer(english, named, question.pool, question.engine, question.where, question.language)
 
 
-def _of_leader(english: str, pool: Sequence[Hit], known: Fields, now: datetime, language: str) -> Subject | None:
+def _of_leader(question: SiteQuestion) -> Subject | None:
     """The fact that is asked for, of the thing that is clearly the best match, if it has most words of the question."""
-    wanted = asked(english, english, known, now)
+    english, pool = question.english, question.pool
+    wanted = asked(english, english, question.known, question.now)
     is_asked = wanted.fields and not wanted.is_yes_no and (begins_open(english) or DEFINITE.search(english))
     if not is_asked or not leads(pool):
         return None
     item = pool[0].item
     words = telling(english)
     left = [word for word in words if word not in ASKING and not has_every((word,), pool[0])]
-    statement = stated_fact(item, wanted, language) if 2 * len(left) < len(words) else ""
+    statement = stated_fact(item, wanted, question.language) if 2 * len(left) < len(words) else ""
     return Subject(pool[0], wanted, english, statement) if statement else None
 
 
-async def _by_offer(
-    english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
-) -> Subject | None:
+async def _by_offer(question: SiteQuestion) -> Subject | None:
     """ "A replacement card, price?": the one thing with an offer whose name is in the question, word for word."""
-    wanted = asked(english, english, known, now) if len(english) <= MAX_LENGTH else Asked()
+    english = question.english
+    wanted = asked(english, english, question.known, question.now) if len(english) <= MAX_LENGTH else Asked()
     words = [word for word in content_words(english) if word not in ASKING and word not in IDLE]
     if "price" not in wanted.fields or not 2 <= len(words) <= _FEW:
         return None
-    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    hits = await question.search(words)
     found = [(hit, offer) for hit in hits if (offer := offer_named_in(hit.item, words)) is not None]
     if len(found) != 1:
         return None
@@ -130,45 +148,39 @@ async def _by_offer(
     return Subject(hit, Asked(("price",), about=english), english, f"{hit.item.name}: {name} {written}.")
 
 
-async def _has_feature(
-    english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime, language: str
-) -> Subject | None:
+async def _has_feature(question: SiteQuestion) -> Subject | None:
     """ "Is there free parking at Eastside?": the one thing of that name, if it says yes or no to the rest by a
     feature, or the rest is plainly so of it."""
-    words = [word for word in content_words(english) if word not in IDLE]
+    words = [word for word in content_words(question.english) if word not in IDLE]
     if not 2 <= len(words) <= _FEW:
         return None
-    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
-    rows = [(hit, set(words).intersection(tokens(hit.item.name))) for hit in hits]
-    longest = max((len(named) for _, named in rows), default=0)
-    best = [(hit, named) for hit, named in rows if longest and len(named) == longest]
+    best = best_named(words, await question.search(words))
     said = [(hit, left) for hit, named in best if (left := [word for word in words if word not in named])]
     flags = [(hit, left) for hit, left in said if flag(hit.item, left) is not None]
     if len(flags) == 1:
         hit, left = flags[0]
         wanted = Asked(words=" ".join(left), is_yes_no=True)
-        return await answered_subject(hit, wanted, " ".join(left), engine, known, language)
+        return await question.answered(hit, wanted, " ".join(left))
     if len(best) != 1:
         return None
     hit, named = best[0]
-    rest = " ".join(word for word in english.split() if not named.intersection(content_words(word)))
-    wanted = asked(rest, rest, known, now, is_named=True)
+    rest = without_words(question.english, named)
+    wanted = asked(rest, rest, question.known, question.now, is_named=True)
     if not wanted.conditions or not all(
         isinstance(one, Is) and one.field in _VARIES for one in inner(wanted.conditions)
     ):
         return None
-    found = await answered_subject(hit, wanted, rest, engine, known, language)
-    return found if found.statement.startswith(yes(language)) else None
+    found = await question.answered(hit, wanted, rest)
+    return found if found.statement.startswith(yes(question.language)) else None
 
 
 _VARIES: Final = frozenset({"color", "size", "material"})  # fields by which the variants of one thing differ
 
 
-async def described_subject(
-    english: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime, language: str
-) -> Subject | None:
+async def _described(question: SiteQuestion) -> Subject | None:
     """The thing that has every word of a question, and what it states; None if nothing does."""
-    english = plainly_asked(english)
+    known, now, language = question.known, question.now, question.language
+    english = plainly_asked(question.english)
     wanted = asked(english, english, known, now) if len(english) <= MAX_LENGTH else None
     if not wanted or not _is_asked(english, wanted):
         return None
@@ -180,7 +192,7 @@ async def described_subject(
     words = [word for word in content_words(english) if not {word}.issubset(ASKING | IDLE | said | idle)]
     if not 1 <= len(words) <= _FEW:
         return None
-    hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    hits = await question.search(words)
     telling = [word for word in content_words(english) if word not in said]
     fitting = [hit for hit in hits if has_every(words, hit)]
     types = [condition for condition in read.conditions if isinstance(condition, OfType)]
@@ -189,8 +201,7 @@ async def described_subject(
     hit = _only_one(stating or of_type, telling)
     if hit is None:
         return None
-    found = await answered_subject(hit, wanted, english, engine, known, language)
-    found = with_others(found, english, known, now, language)
+    found = with_others(await question.answered(hit, wanted, english), english, known, now, language)
     return found if found.statement and not is_unsaid(found.statement) else None
 
 

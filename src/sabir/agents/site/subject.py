@@ -255,7 +255,7 @@ async def _described(
         return None
     hit, named = found
     for words in _shares_of_name(left, named):
-        rest = " ".join(word for word in english.split() if not set(content_words(word)) & words)
+        rest = without_words(english, words)
         wanted = asked(english, rest, known, now)
         if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
             subject = await answered_subject(hit, wanted, rest, engine, known, language)
@@ -275,15 +275,25 @@ async def _described_by_field(
     if not 2 <= len(words) <= _FEW:
         return None
     hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
-    rows = [(hit, set(words).intersection(tokens(hit.item.name))) for hit in hits]
-    longest = max((len(named) for _, named in rows), default=0)
-    best = [(hit, named) for hit, named in rows if len(named) == longest]
-    if not longest or len(best) > 1:
+    best = best_named(words, hits)
+    if len(best) != 1:
         return None
     hit, named = best[0]
-    rest = " ".join(word for word in english.split() if not named.intersection(content_words(word)))
+    rest = without_words(english, named)
     wanted = _by_field(hit, Asked(), rest)
     return await answered_subject(hit, wanted, rest, engine, known, language) if wanted else None
+
+
+def best_named(words: Sequence[str], hits: Sequence[Hit]) -> list[tuple[Hit, set[str]]]:
+    """The hits whose name has the most of some words, each with those words; none if no name has any."""
+    rows = [(hit, set(words).intersection(tokens(hit.item.name))) for hit in hits]
+    longest = max((len(named) for _, named in rows), default=0)
+    return [(hit, named) for hit, named in rows if longest and len(named) == longest]
+
+
+def without_words(text: str, words: set[str]) -> str:
+    """A text without each word that has one of these."""
+    return " ".join(word for word in text.split() if words.isdisjoint(content_words(word)))
 
 
 _DENIED: Final = re.compile(r"\b(?:not|without|no)\b|n['’]t\b", re.IGNORECASE)  # "trips that are not hard"

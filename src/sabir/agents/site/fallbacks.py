@@ -1,7 +1,7 @@
-"""The nets beneath the rules: what a question's words say about the items here, whatever the rules have read.
+"""The fallbacks of the rules: what a question's words say about the items here, whatever the rules have read.
 
-Each net decides by one measure, how much of the question an item accounts for (``answers.coverage``): what comes first,
-what is left out, what is quoted, and whether anything here is about the question at all.
+Each fallback decides by one measure, how much of the question an item accounts for (``answers.coverage``): what comes
+first, what is left out, what is quoted, and whether anything here is about the question at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CLEAR: Final = 1.2  # times the coverage of the next
 _UNKNOWN: Final = 0.6  # share of a question that nothing here has, above which it is about something else
 _LIKE: Final = 0.42  # closeness in meaning from which something is shown although no word is there
 _SHOWN: Final = 3  # results that are shown only because they come closest
-_UNSURE: Final = 59.0  # of what covers it all, at most: a net makes nothing sure, and so no "yes" of it
+_UNSURE: Final = 59.0  # of what covers it all, at most: a fallback makes nothing sure, and so no "yes" of it
 _SCORE: Final = 49.0  # of what covers a question in part, at most
 
 
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True):
         return self.covered.share + 0.3 * (self.hit.semantic or 0.0) + 0.2 * self.hit.score / 100
 
 
-async def catch(finding: Finding) -> None:
+async def fall_back(finding: Finding) -> None:
     """Mend what the rules found, by how much of the question each item accounts for."""
     if not _is_open(finding):
         return

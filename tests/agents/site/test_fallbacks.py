@@ -1,4 +1,4 @@
-"""The nets beneath the rules, on tiny sites: what is found, ranked, quoted and left out by the words of the items."""
+"""The fallbacks of the rules, on tiny sites: what is found, ranked, quoted and left out by the words of the items."""
 
 from __future__ import annotations
 
