@@ -60,8 +60,8 @@ def test_arguments_arrive_parsed() -> None:
     ("arguments", "where", "expected"),
     [
         ({}, "$.town", "a value, because it is required"),
-        ({"town": 5}, "$.town", "`str`"),
-        ({"town": "Bergen", "days": "many"}, "$.days", "`int`"),
+        ({"town": 5}, "$.town", "a string"),
+        ({"town": "Bergen", "days": "many"}, "$.days", "a whole number"),
         ({"town": "Bergen", "unit": "k"}, "$.unit", "one of c, f, not 'k'"),
         ({"town": "Bergen", "wind": True}, "$.wind", "only town, days, unit, tags"),
     ],

@@ -24,6 +24,17 @@ _WORDS: Final[Mapping[str, str]] = {
     "bytes": "base64 text",
 }
 _TYPES: Final = re.compile(r"Expected `([a-z| ]+)`(.*)")
+_SETTING: Final = re.compile(r"Expected `([a-z| ]+)`(?: (>=|<=|>|<) (-?[\d.]+))?(?:, got `([a-z]+)`)?")
+_SETTING_WORDS: Final[Mapping[str, str]] = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "nothing",
+}
+_BOUNDS: Final[Mapping[str, str]] = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 
 
@@ -37,10 +48,11 @@ def misfit(problem: msgspec.ValidationError, kind: Any = None, start: str = "$")
     if said.startswith("Invalid enum value"):
         known = "" if kind is None else choices(kind, path)
         return f"{start}{path}", known or "a known value"
-    return f"{start}{path}", _expected(said)
+    return f"{start}{path}", expected_in_words(said)
 
 
-def _expected(said: str) -> str:
+def expected_in_words(said: str) -> str:
+    """What msgspec expected, in words: ``a whole number``."""
     if "out of range" in said:
         return "a smaller number"
     typed = _TYPES.fullmatch(said)
@@ -50,6 +62,25 @@ def _expected(said: str) -> str:
     rest = typed[2].partition(", got")[0].replace("of length >=", "of at least").replace("of length <=", "of at most")
     bounds = rest.replace(">=", "from").replace("<=", "up to")
     return " or ".join(_WORDS.get(name, name) for name in names) + bounds
+
+
+def setting_in_words(said: str) -> str:
+    """An error of msgspec about a setting, in the words of people who write YAML: ``expected a list, not text``."""
+    if missing := _FIELD.fullmatch(said):
+        return (
+            f"the required key {missing[2]} is missing"
+            if missing[1] == "missing required"
+            else f"unknown key {missing[2]}"
+        )
+    typed = _SETTING.fullmatch(said)
+    if typed is None:
+        return f"{said[:1].lower()}{said[1:]}"
+    kinds, bound, number, found = typed.groups()
+    names = [name for name in kinds.split(" | ") if name != "null" or kinds == "null"]
+    words = " or ".join(_SETTING_WORDS.get(name, name) for name in names)
+    if bound:
+        words += f" {_BOUNDS[bound]} {number.removesuffix('.0')}"
+    return f"expected {words}, not {_SETTING_WORDS.get(found, found)}" if found else f"expected {words}"
 
 
 def choices(kind: type, place: str) -> str:

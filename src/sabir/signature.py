@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from sabir.errors import BadInput, ConfigError
+from sabir.misfits import expected_in_words
 
 _SPHINX: Final = re.compile(r":param\s(?:[\w\[\], |.]*\s)?(\w+):\s*(.*)")
 _GOOGLE: Final = re.compile(r"\s+\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
@@ -100,8 +101,7 @@ class Signature:
             return BadInput(
                 "arguments", where, f"one of {known}, not {given}" if known else f"a value other than {given}"
             )
-        expected = words.removeprefix("Expected ")
-        return BadInput("arguments", where, expected[0].lower() + expected[1:])
+        return BadInput("arguments", where, expected_in_words(words))
 
     def missing(self, arguments: Mapping[str, Any]) -> list[str]:
         """The missing required arguments."""

@@ -172,7 +172,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
 
 
 async def test_an_invalid_argument_is_reported_by_its_place() -> None:
-    with pytest.raises(BadInput, match=r"\$\.days: expected `int`"):
+    with pytest.raises(BadInput, match=r"\$\.days: expected a whole number"):
         await said(forecast, Message.of(json_part({"town": "Rome", "days": "soon"})))
     with pytest.raises(BadInput, match=r"\$\.city: expected only town, days, unit"):
         await said(forecast, Message.of(json_part({"town": "Rome", "city": "Rome"})))

@@ -48,10 +48,10 @@ WRONG = [
     (f"identity: {{issuers: [{{{ISSUER}, algorithms: [none]}}]}}", "identity.issuers[0].algorithms: expected some of"),
     (f"identity: {{issuers: [{{{ISSUER}}}, {{{ISSUER}}}]}}", "identity.issuers[1]: 'https://id.example.com' is a "),
     ("identity: {pass_seconds: 0}", "identity.pass_seconds: expected a number above 0, not 0.0"),
-    ("identity: {certificates: {CN=x: 5}}", "identity.certificates.CN=x: expected `array`, got `int`"),
+    ("identity: {certificates: {CN=x: 5}}", "identity.certificates.CN=x: expected a list, not a whole number"),
     ("rights: [{roles: []}]", "rights[0].roles: expected at least one role; it is empty"),
     ("rights: [{roles: [a], agents: []}]", "rights[0].agents: expected at least one name; '*' means all"),
-    ("rights: [{agents: [x]}]", "rights[0]: object missing required field `roles`"),
+    ("rights: [{agents: [x]}]", "rights[0]: the required key roles is missing"),
     ("services: [{origin: x, token: a}]", "services[0].origin: expected a URL such as https://api.example.com"),
     ("services: [{origin: 'https://x'}]", "services[0]: 'https://x' needs exactly one of token, key or token_url"),
     ("services: [{origin: 'https://x', token: a, exchange: true}]", "services[0].exchange: requires token_url"),
@@ -67,7 +67,7 @@ WRONG = [
     ("doors: {a2a: {push: {deny: [notacidr/99]}}}", "doors.a2a.push.deny[0]: expected a host, host:port, an "),
     ("tls: {client_ca: x}", "tls.client_ca: requires tls.cert or tls.dev"),
     ("tls: {minimum: '1.1'}", "tls.minimum: expected 1.3 or 1.2, not '1.1'"),
-    ("tls: {minimum: 1.2}", "tls.minimum: expected `str`, got `float`; write it in quotes"),
+    ("tls: {minimum: 1.2}", "tls.minimum: expected text, not a number; write it in quotes"),
     ("security: {profile: 7}", "security.profile: expected 1, 2 or 3, not 7"),
     ("agents: [{id: a, peer: 'http://x', remembers: false}]", "agents[0].remembers: requires use or backend"),
     # what never fits
@@ -82,7 +82,7 @@ WRONG = [
     ("graceful_seconds: .inf", "graceful_seconds: expected a number, not inf"),
     ("quotas: {daily_turns: -1}", "quotas.daily_turns: expected a number from 0 up, not -1"),
     ("quotas: {turn_seconds: 0}", "quotas.turn_seconds: expected a number above 0, not 0.0"),
-    ("quotas:", "quotas: expected `object`, got `null`"),
+    ("quotas:", "quotas: expected a mapping, not nothing"),
     ("tasks: {look: 30}", "tasks: look must be shorter than lease, and lease at most 3600 seconds"),
     ("tasks: {running: 0}", "tasks.running: expected a number from 1 up, not 0"),
     ("uploads: {seconds: 0}", "uploads.seconds: expected a number above 0, not 0.0"),
@@ -95,14 +95,18 @@ WRONG = [
     ("search: {index: 'mysql://u:secret@x'}", "search.index: expected postgresql://host/database, not 'mysql://x'"),
     ("agents: [{id: a, use: echo, protocol: nlip}]", "agents[0].protocol: requires peer"),
     ("agents: [{id: a, use: echo}, {id: a, use: echo}]", "agents[1]: 'a' is a duplicate"),
-    ("agents: {a: {use: echo}}", "agents: expected `array`, got `object`"),
+    ("agents: {a: {use: echo}}", "agents: expected a list, not a mapping"),
     ("agents: [{id: a, backend: {model: x, seconds: -1}}]", "agents[0].backend.seconds: expected a number above 0"),
-    ("gateways: {shop: {url: 'http://x', refresh: 0}, b: 'http://y'}", "gateways.shop.refresh: expected `float` > 0.0"),
+    ("gateways: {shop: {url: 'http://x', refresh: 0}, b: 'http://y'}",
+     "gateways.shop.refresh: expected a number above 0"),
     ("gateways: {shop: {url: 'http://x', only: []}}", "gateways.shop.only: expected at least one name"),
     ("log: {level: loud}", "log.level: expected debug, info, warning, error or critical, not 'loud'"),
-    ("filters: pii", "filters: expected `array`, got `str`"),
+    ("filters: pii", "filters: expected a list, not text"),
     ("port: 1\nport: 2", "line 2, column 1: duplicate key 'port'"),
     ("agents: [\n", "line 2, column 1: not valid YAML: the file ends inside a list or a mapping; is a bracket"),
+    ('host: "x', "line 1, column 9: not valid YAML: the file ends inside a quoted text; is a quotation mark"),
+    ("port:\t80", "line 1, column 6: not valid YAML: a tab; use spaces instead"),
+    ("agents:\n- id: a\n use: x", "line 3, column 2: not valid YAML: this line is not indented like the lines above"),
     ("port: 1\n  host: x", "line 2, column 7: not valid YAML: mapping values are not allowed here"),
     ("quotas: {burst: 5, burst: 6}", "line 1, column 20: duplicate key 'burst'"),
 ]  # fmt: skip
@@ -308,3 +312,31 @@ def test_a_number_out_of_its_bounds_is_rejected_by_its_place(tmp_path: Path, tex
     with pytest.raises(ConfigError) as raised:
         started(tmp_path, text)
     assert str(raised.value).startswith(f"settings: {place}: expected ")
+
+
+BUILT = [
+    ("doors: {mpc: false}", "unknown key doors.mpc"),
+    ("filters: [pi]", "filters[0]: there is no filter 'pi'"),
+    ("default: nope\nagents: [{id: a, use: echo}]", "default: there is no agent 'nope'"),
+    ("agents: [{id: a, use: 'no_such_module:x'}]", "agents: 'a': cannot import"),
+    ("agents: [{id: a, federation: {members: [b]}}]", "agents: there is no agent 'b'"),
+    ("rights: [{roles: [x], doors: [nlipp]}]", "rights[0].doors: there is no door 'nlipp'"),
+    ("encryption: {key: 'env:NO_SUCH_KEY'}", "encryption.key: the environment variable NO_SUCH_KEY is not set"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BUILT, ids=[text for text, _ in BUILT])
+def test_an_error_in_building_the_gateway_names_the_file(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "sabir.yaml"
+    file.write_text(f"{text}\nhome: {tmp_path / 'home'}\n")
+    with pytest.raises(ConfigError) as raised:
+        gateway_of(load(file), file)
+    assert str(raised.value).startswith(f"{file}: {said}")
+
+
+def test_the_file_is_not_named_for_what_a_variable_has_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sabir.yaml"
+    file.write_text(f"agents: [{{id: a, use: echo}}]\nhome: {tmp_path / 'home'}\n")
+    monkeypatch.setenv("SABIR_DEFAULT", "nope")
+    with pytest.raises(ConfigError, match=r"^default: there is no agent 'nope'"):
+        gateway_of(load(file), file)

@@ -193,7 +193,7 @@ def test_keys_are_read_from_the_environment() -> None:
     assert "env" not in repr(settings)
     assert cipher_of(settings, {"K": "k" * 32, "P": "p" * 32}) is not None
     assert cipher_of(None) is None
-    with pytest.raises(ConfigError, match=r"encryption\.key: the environment variable K: is not set"):
+    with pytest.raises(ConfigError, match=r"encryption\.key: the environment variable K is not set"):
         cipher_of(settings, {})
     with pytest.raises(ConfigError, match=r"encryption\.previous\[0\].*expected 32 characters or more"):
         cipher_of(settings, {"K": "k" * 32, "P": "short"})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,6 +26,7 @@ from sabir.server.settings import Serving
 from sabir.tools.settings import NlipSettings
 
 from .agents import ORCHESTRATOR, agent_of, build_agents
+from .load import PREFIX
 from .settings import Settings
 from .validate import check_rights, check_start
 
@@ -36,6 +38,10 @@ __all__ = ["agent_of", "gateway_of", "guard_of", "has_sites", "serving_of", "sit
 
 logger = logging.getLogger("sabir")
 
+_KEYS_WITH_FLAGS: Final = frozenset(
+    ("host", "port", "socket", "workers", "home", "store", "durability", "tls", "behind_tls_proxy", "log")
+)
+
 
 def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent] = ()) -> Gateway:
     """The gateway that the settings describe. Modules of agents are also looked up in the folder of ``file``; agents in
@@ -44,15 +50,18 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
     Raises:
         ConfigError: a setting is invalid; names it.
     """
+    with _naming(None if own else file):  # with ``own``, the file is the Python file of the agents
+        return _gateway_of(settings, file, own)
+
+
+def _gateway_of(settings: Settings, file: Path | None, own: Sequence[Agent]) -> Gateway:
     check_start(settings, os.environ)
     if file is not None and settings.sample is None:
         settings = msgspec.structs.replace(settings, sample=False)  # the demo is for users without a configuration file
     home = Path(settings.home)
-    source = file if not own else None  # agents and sites are in the configuration file, not in a Python file
-    with _naming(source):
-        built = build_agents(settings, file.parent if file is not None else None)
-        agents = [*own, *built.agents]
-        sites = sites_of(settings, agents)
+    built = build_agents(settings, file.parent if file is not None else None)
+    agents = [*own, *built.agents]
+    sites = sites_of(settings, agents)
     if sites is not None:
         agents += sites.agents
     if not (own or settings.agents or settings.orchestrator or settings.sites):
@@ -90,9 +99,7 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
         logger.warning("encryption: uploaded files in %s are not encrypted; keep them on an encrypted disk", place)
     doors = {*settings.doors, *registry.doors(), *(door.name for door in gateway.doors)}
     elsewhere = settings.bus is not None or bool(settings.gateways)
-    with _naming(source):
-        problems = check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere)
-    for problem in problems:
+    for problem in check_rights(settings.rights, doors, gateway.agents, elsewhere=elsewhere):
         logger.warning("%s", problem)
     if file is not None and not own and is_empty(settings, sites):
         logger.warning("%s: no agents and no sites; set agents: or sites:, or sample: true for the demo", file)
@@ -101,7 +108,7 @@ def gateway_of(settings: Settings, file: Path | None = None, own: Sequence[Agent
 
 @contextmanager
 def _naming(file: Path | None) -> Iterator[None]:
-    """Begin an error about the configuration with the file that it is about.
+    """Begin an error about a setting with the configuration file, unless a variable or a flag may have set it.
 
     Raises:
         ConfigError: the block raised one.
@@ -111,7 +118,15 @@ def _naming(file: Path | None) -> Iterator[None]:
     except MissingExtra:
         raise  # about the installation, not the file
     except ConfigError as exc:
-        raise ConfigError(f"{file}: {exc}" if file is not None else str(exc)) from exc.__cause__
+        if file is None or _may_be_from_elsewhere(str(exc)):
+            raise
+        raise ConfigError(f"{file}: {exc}") from exc.__cause__
+
+
+def _may_be_from_elsewhere(problem: str) -> bool:
+    key = re.sub(r"^unknown key ", "", problem)
+    key = re.split(r"\W", key, maxsplit=1)[0]
+    return key in _KEYS_WITH_FLAGS or any(name.startswith(f"{PREFIX}{key.upper()}") for name in os.environ)
 
 
 def has_sites(settings: Settings) -> bool:

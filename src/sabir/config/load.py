@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from sabir.errors import ConfigError, suggestion
-from sabir.misfits import choices, struct_in
+from sabir.misfits import choices, setting_in_words, struct_in
 
 from .settings import Settings
 from .validate import check
@@ -99,14 +99,21 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
+_YAML_PROBLEMS: Final = {  # what the parser says, and what that means
+    "<stream end>": "the file ends inside a list or a mapping; is a bracket missing?",
+    "unexpected end of stream": "the file ends inside a quoted text; is a quotation mark missing?",
+    "<block end>": "this line is not indented like the lines above it",
+    "'\\t'": "a tab; use spaces instead",
+}
+
+
 def _yaml_problem(exc: yaml.YAMLError) -> str:
     """What is wrong with the file, in words for people who do not know the parts of a YAML parser."""
     problem = getattr(exc, "problem", None) or ""
     if isinstance(exc, yaml.constructor.ConstructorError):
         return problem  # a duplicate key, or a tag
-    if "<stream end>" in problem:
-        return "not valid YAML: the file ends inside a list or a mapping; is a bracket missing?"
-    return f"not valid YAML: {problem}" if problem else "not valid YAML"
+    plain = next((words for part, words in _YAML_PROBLEMS.items() if part in problem), problem)
+    return f"not valid YAML: {plain}" if plain else "not valid YAML"
 
 
 class _Once(yaml.SafeLoader):
@@ -213,7 +220,7 @@ _INNER: Final = re.compile(r"([a-z_]+): (?=expected )")
 
 
 def _readable(text: str, values: Mapping[str, Any]) -> str:
-    """msgspec's error with the path in front: ``port: expected `int`, got `str```."""
+    """msgspec's error in words, with the path in front: ``port: expected a whole number, not text``."""
     match = _PLACE.search(text)
     if match is None:
         return text
@@ -223,9 +230,9 @@ def _readable(text: str, values: Mapping[str, Any]) -> str:
         place, said = f"{place}.{inner.group(1)}", said[inner.end() :]
     if said.startswith("Invalid enum value"):
         said = f"expected {choices(Settings, place)}, not {said.removeprefix('Invalid enum value ')}"
-    if said.startswith("Expected `str`, got `") and said.endswith(("`int`", "`float`", "`bool`")):
-        said += "; write it in quotes"
-    return f"{_exact(place, text, values)}: {said[0].lower()}{said[1:]}"
+    needs_quotes = said.startswith("Expected `str`, got `") and said.endswith(("`int`", "`float`", "`bool`"))
+    hint = "; write it in quotes" if needs_quotes else ""
+    return f"{_exact(place, text, values)}: {setting_in_words(said)}{hint}"
 
 
 def _exact(place: str, text: str, values: Mapping[str, Any]) -> str:

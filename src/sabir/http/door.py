@@ -23,7 +23,7 @@ from sabir.guard import Authenticator, Filters, Guard, Quotas, Rates, Rights, Se
 from sabir.guard.build import GuardServices
 from sabir.limits import Limits
 from sabir.message import JSON
-from sabir.misfits import choices, words_of
+from sabir.misfits import choices, setting_in_words, words_of
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
 from sabir.stores.base import Store
 from sabir.tasks import Tasks
@@ -294,4 +294,4 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
         where = where.rstrip("`")
         if said.startswith("Invalid enum value"):
             said = f"expected {choices(kind, where)}, not {said.removeprefix('Invalid enum value ')}"
-        raise ConfigError(f"{place}{where}: {said[0].lower()}{said[1:]}") from None
+        raise ConfigError(f"{place}{where}: {setting_in_words(said)}") from None

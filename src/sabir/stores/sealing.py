@@ -104,7 +104,7 @@ def _key(place: str, written: str, environment: Mapping[str, str]) -> bytes:
         place = f"{place}: the environment variable {written[4:]}"
         found = environment.get(written[4:])
     if found is None:
-        raise ConfigError(f"{place}: is not set; `openssl rand -hex 32` makes a key")
+        raise ConfigError(f"{place} is not set; `openssl rand -hex 32` makes a key")
     if len(found) < LEAST_KEY:
         raise ConfigError(f"{place}: expected {LEAST_KEY} characters or more; `openssl rand -hex 32` makes a key")
     return found.encode()
