@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sabir.agents.site.agent import Site
+from sabir.agents.site.agent import Site, SiteAsk
 from sabir.events import Reply
-from sabir.message import Message
-from sabir.search import Item, LocalIndex
+from sabir.message import Message, text_part
+from sabir.search import Item, LocalIndex, SearchQuery
 from sabir.search.answers.coverage import forms_of, measured
 from sabir.turn import Turn
 
@@ -47,10 +47,10 @@ async def index() -> LocalIndex:
     return index
 
 
-async def said(index: LocalIndex, question: str) -> tuple[str, list[str]]:
+async def said(index: LocalIndex, question: str, limit: int | None = None) -> tuple[str, list[str]]:
     """The text of an answer, and the paths of its results."""
     agent = Site(index, "corner.example", now=lambda: NOW, questions=False)
-    events = [event async for event in agent(Turn(Message.text(question)))]
+    events = [event async for event in agent(Turn(Message.of(text_part(question), SiteAsk(limit=limit).part())))]
     assert isinstance(events[-1], Reply), events[-1]
     reply = events[-1].message
     ids = [part.value["@id"] for part in reply.parts if part.label == "result"]
@@ -115,3 +115,29 @@ async def test_what_covers_much_less_is_left_out(index: LocalIndex) -> None:
 async def test_nothing_is_stated_of_what_is_not_here(index: LocalIndex) -> None:
     text, found = await said(index, "helicopter insurance")
     assert not found or "nothing" in text.casefold()[:80]
+
+
+PAPERS = (
+    ("wakes", "Transition in wakes", "The transition of a wake is detected by a hot wire in the tunnel."),
+    ("layers", "Boundary layers", "A layer on a plate becomes turbulent behind the transition."),
+    ("tunnel", "Wind tunnels", "How a tunnel is built, and what disturbs the flow in it."),
+    ("wire", "Hot wires", "A wire that is heated shows how fast the air is."),
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "how is transition detected in wakes?",  # a sentence answers it
+        "transition of heated wakes",  # what covers most comes first
+    ],
+)
+async def test_more_than_a_page_has_everything_that_was_found(question: str) -> None:
+    index = LocalIndex(None, None)
+    await index.put([thing(path, name, text, "ScholarlyArticle") for path, name, text in PAPERS])
+    found = {hit.item.id for hit in (await index.search(SearchQuery(question, limit=100))).hits}
+    _, page = await said(index, question)
+    _, everything = await said(index, question, 100)
+    assert {f"https://corner.example/{path}" for path in everything} == found
+    assert everything[0] == page[0] == "wakes"
+    assert len(page) < len(found)

@@ -15,6 +15,7 @@ from sabir.errors import PeerUnreadable
 from sabir.search import Endpoint, Item, LocalIndex, MiniLM, SearchQuery
 from sabir.search.engine.embed import Vectors
 from sabir.search.engine.vectors import VectorFile
+from sabir.search.query.conditions import Has
 from search.engines import Hashed
 from search.shelf import shelf
 
@@ -204,3 +205,21 @@ def test_vectors_that_were_closed_are_not_owned_again(tmp_path: Path) -> None:
     assert not first.own()
     assert second.own()
     second.close()
+
+
+async def test_an_item_is_read_once_and_again_after_it_changed() -> None:
+    index = LocalIndex(None, Hashed())
+    await index.put([item(1, "a pumpkin"), item(2, "a marrow and a pumpkin")])
+    await index.settled()
+    [first, *_] = (await index.search(SearchQuery("pumpkin", limit=1))).hits
+    again = (await index.search(SearchQuery("pumpkin", limit=2))).hits
+    assert any(hit.item is first.item for hit in again)
+    assert await index.count((Has(("pumpkin",)),)) == 2
+    await index.put([item(1, "a parsnip")])
+    await index.settled()
+    found = (await index.search(SearchQuery("pumpkin", limit=2))).hits
+    assert {hit.item.text for hit in found} == {"a marrow and a pumpkin", "a parsnip"}
+    assert await index.count((Has(("pumpkin",)),)) == 1
+    await index.delete("site", ["w2"])
+    assert await index.count((Has(("pumpkin",)),)) == 0
+    assert {hit.item.id for hit in (await index.search(SearchQuery("pumpkin", limit=2))).hits} <= {"w1"}

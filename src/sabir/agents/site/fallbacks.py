@@ -14,9 +14,8 @@ import msgspec
 from sabir.search import Hit, SearchQuery
 from sabir.search.answers.coverage import Coverage, Measure, measured
 from sabir.search.engine.rank import falling
-from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import Asked, begins_open, is_yes_no
-from sabir.search.query.conditions import During, In, Near, Not, Range, holds
+from sabir.search.query.conditions import During, In, Near, Not, Range, meets
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import asks_elsewhere, only_filters
@@ -104,7 +103,7 @@ async def _rows(finding: Finding) -> tuple[list[Row], Measure]:
             found.setdefault(hit.item.id, hit)
     is_met = bool(finding.pool) and not finding.unmet
     kept = [one for one in parsed.conditions if is_met or isinstance(one, Range | During | Not)]
-    hits = [hit for hit in found.values() if all(holds(one, recalled(hit.item)) for one in kept)]
+    hits = [hit for hit in found.values() if meets(hit.item, kept)]
     measure = await measured(text, language_of(text), finding.engine, where, _LIGHT, [hit.item for hit in hits])
     rows = [Row(hit, measure.of(hit.item)) for hit in hits]
     return sorted(rows, key=lambda row: -row.worth), measure
@@ -128,10 +127,12 @@ def _rank(finding: Finding, rows: list[Row], measure: Measure) -> None:
     kept = [row for row in rows if row.covered.share >= _TAIL * best]
     finding.unmet, finding.is_remote = "", False
     finding.note = finding.note if rows[0].covered.missing else ""
-    scores = falling([_score(row) for row in kept])
-    finding.show_all(
-        tuple(msgspec.structs.replace(row.hit, score=score) for row, score in zip(kept, scores, strict=True))
-    )
+    ranked = [msgspec.structs.replace(row.hit, score=_score(row)) for row in kept]
+    shown = {(hit.item.site, hit.item.id) for hit in ranked}
+    behind = [hit for hit in finding.pool if (hit.item.site, hit.item.id) not in shown] if finding.keeps_tail else []
+    hits = [*ranked, *behind]
+    scores = falling([hit.score for hit in hits])
+    finding.show_all(tuple(msgspec.structs.replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)))
 
 
 def _score(row: Row) -> float:

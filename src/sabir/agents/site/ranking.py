@@ -18,7 +18,7 @@ import msgspec
 from sabir.search import Condition, Hit
 from sabir.search.items.attributes import recalled
 from sabir.search.items.types import is_a
-from sabir.search.query.conditions import holds
+from sabir.search.query.conditions import meets
 from sabir.search.query.languages import welcome
 from sabir.turn import Turn
 
@@ -41,7 +41,7 @@ class Weight(Protocol):
 def evident(hit: Hit, wishes: Sequence[Condition], languages: Mapping[str, float], now: float | None) -> float:
     """The factor for a hit from what is known about the caller and the time; it never drops a hit."""
     left = FOREIGN + (1 - FOREIGN) * welcome(hit.item, languages)
-    if wishes and not all(holds(wish, recalled(hit.item)) for wish in wishes):
+    if wishes and not meets(hit.item, wishes):
         left *= AGAINST_MEMORY
     if now is not None and any(is_a(kind, "Event") for kind in hit.item.types):
         dates = recalled(hit.item).dates

@@ -117,6 +117,11 @@ class Finding(SpokenQuestion):
     def limit(self) -> int:
         return min(MAX_RESULTS, self.ask.limit or self._usual)
 
+    @property
+    def keeps_tail(self) -> bool:
+        """Whether what matches less well follows the rest: whoever asks for more than a page wants it."""
+        return self.limit > self._usual
+
     async def find(self, filters: dict[str, Any]) -> None:
         """Search for ``question`` within these filters: by rules, and by fallbacks where the rules are unsure."""
         await self._find_by_rules(filters)
@@ -329,9 +334,7 @@ class Finding(SpokenQuestion):
         words = self._meant(self.parsed.text)
         if not words or is_prose(self.parsed.text) or self.ask.min_score is not None:
             return
-        if only_filters(self.parsed):
-            return
-        if not self.pool:
+        if only_filters(self.parsed) or not self.pool:
             return
         best, is_elsewhere = self.pool[0].score, asks_elsewhere(self.question)
         if self.pool[0].semantic is None and not is_elsewhere:
@@ -360,10 +363,10 @@ class Finding(SpokenQuestion):
         return all(word in named if word.isdigit() else holds(Has(kinds(word)), of) for word in left)
 
     async def _find_subject(self, subject: Subject) -> None:
-        """The thing that the question asks about. Where its fact is stated, only what speaks of it follows."""
+        """The thing that the question asks about. Where its fact is stated, a page has only what speaks of it."""
         self.parsed = Parsed(text=self.question, about=subject.asked.fields)
         await self._search()
-        if subject.statement and not is_unsaid(subject.statement):
+        if subject.statement and not is_unsaid(subject.statement) and not self.keeps_tail:
             self._show(tuple(hit for hit in self.pool if hit.score >= _GOOD or speaks_of(hit, subject.hit)))
             self.total = len(self.pool)
         self.lead(subject.hit)
@@ -397,12 +400,12 @@ class Finding(SpokenQuestion):
 
     async def _find_regardless(self) -> None:
         """What the words are about, if nothing of that is at the time: "somewhere to practise in the afternoon"."""
-        own, parsed = self.own(), self.parsed
+        parsed = self.parsed
         said = [words for words in parsed.said if words]
         is_own = self.ask.min_score is None and bool(said and parsed.text)
         if not is_own or any(map(_is_hard, inner(parsed.conditions))):
             return
-        found = await self.engine.search(SearchQuery(parsed.text, own, 0, self._depth, CHANCE))
+        found = await self.engine.search(SearchQuery(parsed.text, self.own(), 0, self._depth, CHANCE))
         least = _TAIL * found.hits[0].score if found.hits else 0.0
         if found.hits:
             self.unmet = " ".join(said)
@@ -548,16 +551,16 @@ class Finding(SpokenQuestion):
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         if self.ask.min_score is None and only_filters(self.parsed):
             least = 0.0  # all of them meet it
-        pool = self._depth
-        found = await self.engine.search(SearchQuery(text, where, 0, pool, least if text else 0.0, memory))
-        if found.hits and self.ask.min_score is None and len(self._meant(text)) > _SHORT:
-            # In a long question the tail may matter, too.
-            found = await self.engine.search(SearchQuery(text, where, 0, pool, 0.0, memory))
+        is_long = self.ask.min_score is None and len(self._meant(text)) > _SHORT  # the tail may matter, too
+        floor = least if text and not is_long else 0.0
+        found = await self.engine.search(SearchQuery(text, where, 0, self._depth, floor, memory))
+        if is_long and found.hits and found.hits[0].score < least:
+            found = msgspec.structs.replace(found, hits=(), total=0)
         if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
-            found = await self._by_words(SearchQuery(text, where, 0, pool, CHANCE / 2, memory))
+            found = await self._by_words(SearchQuery(text, where, 0, self._depth, CHANCE / 2, memory))
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Vectors are incomplete, and words matched nothing: what meets the conditions is better than nothing.
-            found = await self.engine.search(SearchQuery("", where, 0, pool, 0.0, memory))
+            found = await self.engine.search(SearchQuery("", where, 0, self._depth, 0.0, memory))
         if not text and not self.parsed.order and found.hits and all(happens(hit) for hit in found.hits):
             found = await self._soonest(where)
         self.coverage = found.coverage

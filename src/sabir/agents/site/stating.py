@@ -18,9 +18,8 @@ from sabir.search.answers.offers import offer_named_in
 from sabir.search.answers.reading import WHERE, kind_asked, telling
 from sabir.search.answers.speaking_of import lists_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
-from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
-from sabir.search.query.conditions import Is, holds
+from sabir.search.query.conditions import Is, meets
 from sabir.search.query.field_names import all_named
 from sabir.search.query.glossary import glossary, likenesses
 from sabir.search.query.predicates import IDLE
@@ -196,7 +195,7 @@ async def _described(question: SiteQuestion) -> Subject | None:
     telling = [word for word in content_words(english) if word not in said]
     fitting = [hit for hit in hits if has_every(words, hit)]
     types = [condition for condition in read.conditions if isinstance(condition, OfType)]
-    of_type = [hit for hit in fitting if all(holds(condition, recalled(hit.item)) for condition in types)]
+    of_type = [hit for hit in fitting if meets(hit.item, types)]
     stating = [hit for hit in of_type if any(field_value(hit.item, field) for field in wanted.fields)]
     hit = _only_one(stating or of_type, telling)
     if hit is None:

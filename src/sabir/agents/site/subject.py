@@ -30,7 +30,7 @@ from sabir.search.items.schema_org import strings
 from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
 from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open, is_yes_no
-from sabir.search.query.conditions import AnyOf, Has, Is, holds
+from sabir.search.query.conditions import AnyOf, Has, Is, holds, meets
 from sabir.search.query.glossary import glossary, glossed, language_of, likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
@@ -226,7 +226,7 @@ def _suits(hit: Hit, match: names.Named, rest: str, known: Fields, now: datetime
         return False
     if match.words == 1 and len(left) > 1:
         return False
-    return all(holds(condition, recalled(hit.item)) for condition in read.conditions)
+    return meets(hit.item, read.conditions)
 
 
 async def _described(

@@ -18,7 +18,7 @@ import msgspec
 from sabir.search.engine.base import Engine
 from sabir.search.engine.embed import is_word
 from sabir.search.items.attributes import recalled
-from sabir.search.items.item import Item
+from sabir.search.items.item import ByItem, Item
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import TYPE_WORDS, lineage
 from sabir.search.query.conditions import Condition, Has
@@ -200,13 +200,12 @@ async def _parts(word: str, engine: Engine, where: tuple[Condition, ...]) -> tup
     return best
 
 
-@lru_cache(maxsize=512)
-def _texts(fingerprint: str, name: str, fields: tuple[str, ...], text: str) -> Texts:
-    return Texts(_joined(tokens(name)), _joined(tokens(" . ".join(fields))), _joined(tokens(text)))
-
-
 def texts_of(item: Item) -> Texts:
     """The words of an item: of its name, of its fields and types, and of its text."""
+    return _texts_of(item)
+
+
+def _read(item: Item) -> Texts:
     of = recalled(item)
     labels = [label for key, stated in of.labels.items() if key != "name" for label in stated]
     kinds = [spaced(kind) for kind in (*item.types, *lineage(item.types))]
@@ -214,7 +213,11 @@ def texts_of(item: Item) -> Texts:
     fields = (*labels, *kinds, path, *(spaced(key) for key in item.fields))
     text = f"{item.description}\n{item.text}"[:_READ]
     answer = " ".join(strings(item.fields.get("acceptedAnswer")))[:_READ]
-    return _texts(item.id, item.name, tuple(fields), f"{text} {answer}")
+    words = (tokens(part) for part in (item.name, " . ".join(fields), f"{text} {answer}"))
+    return Texts(*map(_joined, words))
+
+
+_texts_of: Final = ByItem(_read, 1_024)
 
 
 def _places(texts: Texts) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sabir.search.items.item import Item
+from sabir.search.items.item import ByItem, Item
 from sabir.search.items.types import is_a, lineage
 from sabir.search.query.dates import MONTHS, WEEKDAYS
 from sabir.search.query.field_names import is_kin, other_words
@@ -45,7 +45,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 def statements(item: Item) -> list[Statement]:
     """Everything that an item says."""
-    return list(_statements(item))
+    return _said(item)
 
 
 def _statements(item: Item) -> Iterator[Statement]:
@@ -63,6 +63,9 @@ def _statements(item: Item) -> Iterator[Statement]:
     for sentence in sentences(f"{item.description}\n{item.text}"[:_READ]):
         if sentence not in seen and sentence.strip() != item.name:
             yield Statement(sentence, frozenset(joined(sentence)))
+
+
+_said: Final = ByItem(lambda item: list(_statements(item)), 1_024)
 
 
 # The kinds of values that a question asks for, and how each is written.

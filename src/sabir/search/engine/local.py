@@ -12,9 +12,9 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,13 +35,17 @@ from .rank import Ranked, above_floor, contenders, fused, of_best
 from .vectors import VectorFile
 
 _Column: TypeAlias = NDArray[np.int64]
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 logger = logging.getLogger("sabir.search")
 
 DEPTH: Final = 64  # passages that each ranking returns, at least
 SCAN: Final = 4_000  # this few passages are compared one by one; more by the graph, then checked
 _BATCH: Final = 8  # passages embedded at a time: few, so that closing does not wait long
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
-_CACHED: Final = 512  # vectors of queries kept
+_CACHED: Final = 512  # vectors of queries and filters kept
+_RESULTS: Final = 64  # results of searches kept
+_READ: Final = 2_048  # counts, passages and items kept
 
 
 class _Owners:
@@ -68,6 +72,28 @@ class _Owners:
         return _Owners(np.concatenate((self._keys[kept], keys)), np.concatenate((self._items[kept], items)))
 
 
+@dataclass(slots=True)
+class _Kept:
+    """What was read and counted in one state of the index: one question asks for the same again and again.
+
+    Taken before the reader, so that what an older reader has read is never kept for a newer state.
+    """
+
+    state: _Owners
+    filters: dict[tuple[Condition, ...], _Filter] = field(default_factory=dict)
+    counts: dict[tuple[Condition, ...], int] = field(default_factory=dict)
+    found: dict[tuple[SearchQuery, int, bool], Found] = field(default_factory=dict)
+    passages: dict[int, str] = field(default_factory=dict)
+    items: dict[int, Item] = field(default_factory=dict)
+
+
+def _keep(kept: dict[_K, _V], key: _K, value: _V, limit: int) -> _V:
+    """Keep a value, at most this many at a time."""
+    if len(kept) >= limit:
+        kept.clear()
+    return kept.setdefault(key, value)
+
+
 @dataclass(frozen=True, slots=True)
 class _Filter:
     """Conditions as a query (None: everything meets them), how many passages meet them, and which, if few."""
@@ -75,6 +101,49 @@ class _Filter:
     query: object | None
     count: int
     keys: list[int] | None
+
+
+def _filter(kept: _Kept, reader: Reader, conditions: tuple[Condition, ...]) -> _Filter:
+    """Conditions resolved against the index; kept until it changes, because sites repeat the same ones."""
+    if not conditions:
+        return _Filter(None, len(reader), None)
+    found = kept.filters.get(conditions)
+    if found is not None:
+        return found
+    query = reader.where(conditions)
+    count = reader.count(query)
+    if count == len(reader):
+        query = None  # everything meets them: nothing to filter
+    keys = reader.keys(query, count) if query is not None and 0 < count <= SCAN else None
+    return _keep(kept.filters, conditions, _Filter(query, count, keys if count else []), _CACHED)
+
+
+def _hits(kept: _Kept, reader: Reader, page: dict[int, Ranked]) -> tuple[Hit, ...]:
+    texts = _passages(kept, reader, [entry.key for entry in page.values()])
+    items = _items(kept, reader, list(page))
+    return tuple(
+        Hit(items[key], entry.score, texts[entry.key], round(entry.lexical, 4), entry.semantic)
+        for key, entry in page.items()
+        if key in items and entry.key in texts
+    )
+
+
+def _passages(kept: _Kept, reader: Reader, keys: Sequence[int]) -> dict[int, str]:
+    """The texts of passages; an item that was read along with its first passage is kept, too."""
+    found = {key: text for key in keys if (text := kept.passages.get(key)) is not None}
+    for key, (text, item) in reader.found([key for key in keys if key not in found]).items():
+        found[key] = _keep(kept.passages, key, text, _READ)
+        if item is not None:
+            _keep(kept.items, item_key(item.site, item.id), item, _READ)
+    return found
+
+
+def _items(kept: _Kept, reader: Reader, keys: Sequence[int]) -> dict[int, Item]:
+    """Items by key: the same object each time, by which more about it is kept elsewhere."""
+    found = {key: item for key in keys if (item := kept.items.get(key)) is not None}
+    for key, item in reader.items([key for key in keys if key not in found]).items():
+        found[key] = _keep(kept.items, key, item, _READ)
+    return found
 
 
 class LocalIndex:
@@ -90,7 +159,7 @@ class LocalIndex:
         self._vectors = VectorFile(self._directory, embedder.name, embedder.size) if embedder else None
         self._known = self._read_fields()
         self._owners = _Owners(*self._lexical.reader().pairs())
-        self._filters: tuple[_Owners, dict[tuple[Condition, ...], _Filter]] = (self._owners, {})
+        self._kept = _Kept(self._owners)
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._writing = asyncio.Lock()
         self._worker: asyncio.Task[None] | None = None
@@ -173,8 +242,13 @@ class LocalIndex:
         return self._known
 
     async def count(self, where: tuple[Condition, ...]) -> int:
-        reader = await self._reader()
-        return await asyncio.to_thread(lambda: reader.count(reader.where(where), items=True))
+        await self._refresh()
+        kept = self._kept_now()
+        if where not in kept.counts:
+            reader = self._lexical.reader()
+            counted = await asyncio.to_thread(lambda: reader.count(reader.where(where), items=True))
+            return _keep(kept.counts, where, counted, _READ)
+        return kept.counts[where]
 
     async def locate(self, place: str) -> tuple[float, float] | None:
         reader = await self._reader()
@@ -189,15 +263,27 @@ class LocalIndex:
             self._wake()
         vector = await self._vector(query.text)
         liking = await self._vector(query.liking) if query.text else None
-        return await asyncio.to_thread(self.search_now, query, vector, liking)
+        kept = self._kept_now()
+        key = (query, len(self._vectors) if self._vectors else 0, vector is None)
+        found = kept.found.get(key)
+        if found is not None:
+            await asyncio.sleep(0)  # an answer that is made of kept results lets other turns run, too
+            return found
+        return _keep(kept.found, key, await asyncio.to_thread(self.search_now, query, vector, liking), _RESULTS)
+
+    def _kept_now(self) -> _Kept:
+        if self._kept.state is not self._owners:
+            self._kept = _Kept(self._owners)
+        return self._kept
 
     def search_now(self, query: SearchQuery, vector: Vectors | None, liking: Vectors | None = None) -> Found:
         """The same on the calling thread, with the query's vector given."""
+        kept = self._kept_now()
         reader = self._lexical.reader()
-        where = self._filter(reader, query.where)
+        where = _filter(kept, reader, query.where)
         coverage = self._coverage(reader)
         if not query.text.strip():
-            return self._listing(reader, query, where.query, coverage)
+            return self._listing(kept, reader, query, where.query, coverage)
         ranked = self._ranked(reader, query, where, vector, liking)
         owners = self._owners.items_of([item.key for item in ranked])
         best: dict[int, Ranked] = {}
@@ -206,22 +292,13 @@ class LocalIndex:
                 best.setdefault(owner, item)
         page = dict(list(best.items())[query.start : query.start + query.limit])
         facets = self._facets(reader, query.facets, reader.item_keys(list(best))) if query.facets else ()
-        return Found(self._hits(reader, page), len(best), facets, coverage)
+        return Found(_hits(kept, reader, page), len(best), facets, coverage)
 
-    def _hits(self, reader: Reader, page: dict[int, Ranked]) -> tuple[Hit, ...]:
-        found = reader.found([entry.key for entry in page.values()])
-        further = reader.items([key for key, entry in page.items() if entry.key in found and not found[entry.key][1]])
-        return tuple(
-            Hit(item, entry.score, found[entry.key][0], round(entry.lexical, 4), entry.semantic)
-            for key, entry in page.items()
-            if entry.key in found and (item := found[entry.key][1] or further.get(key))
-        )
-
-    def _listing(self, reader: Reader, query: SearchQuery, where: object, coverage: float) -> Found:
+    def _listing(self, kept: _Kept, reader: Reader, query: SearchQuery, where: object, coverage: float) -> Found:
         page = reader.newest(where, query.start, query.limit)
-        items = reader.items([item for _, item in page])
-        texts = reader.passages([passage for passage, _ in page])
-        hits = tuple(Hit(items[item], 100.0, texts[passage][1], 1.0) for passage, item in page if item in items)
+        items = _items(kept, reader, [item for _, item in page])
+        texts = _passages(kept, reader, [passage for passage, _ in page])
+        hits = tuple(Hit(items[item], 100.0, texts[passage], 1.0) for passage, item in page if item in items)
         return Found(hits, reader.count(where, items=True), self._facets(reader, query.facets, where), coverage)
 
     def _facets(self, reader: Reader, fields: Sequence[str], where: object) -> tuple[Facet, ...]:
@@ -264,23 +341,6 @@ class LocalIndex:
             if len(allowed) >= min(depth, where.count) or wanted >= len(vectors):
                 return {key: cosine for key, cosine in near.items() if key in allowed}
             wanted *= 3
-
-    def _filter(self, reader: Reader, conditions: tuple[Condition, ...]) -> _Filter:
-        """Conditions resolved against the index; cached until it changes, because sites repeat the same ones."""
-        if not conditions:
-            return _Filter(None, len(reader), None)
-        state, kept = self._filters
-        if state is not self._owners or len(kept) >= _CACHED:
-            self._filters = (self._owners, kept := {})
-        found = kept.get(conditions)
-        if found is None:
-            query = reader.where(conditions)
-            count = reader.count(query)
-            if count == len(reader):
-                query = None  # everything meets them: nothing to filter
-            keys = reader.keys(query, count) if query is not None and 0 < count <= SCAN else None
-            found = kept[conditions] = _Filter(query, count, keys if count else [])
-        return found
 
     async def _vector(self, text: str) -> Vectors | None:
         text = " ".join(text.split())

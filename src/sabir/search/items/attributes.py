@@ -22,7 +22,7 @@ from sabir.search.query.hours import on_days, open_days, open_slots
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
-from .item import JSON, Item
+from .item import JSON, ByItem, Item
 from .schema_org import is_absent, strings
 from .types import bare, lineage
 
@@ -131,14 +131,7 @@ _NO_KINDS: Final = frozenset({"thing", "page", "index", "item", "html", "work", 
 
 def recalled(item: Item) -> Attributes:
     """The same, cached for a while: the same items are found repeatedly, and one answer uses an item several times."""
-    at_hand = _at_hand.get(id(item))
-    if at_hand is not None and at_hand[0] is item:
-        return at_hand[1]
-    if len(_at_hand) >= _HELD:
-        _at_hand.clear()
-    found = _remembered(item)
-    _at_hand[id(item)] = (item, found)
-    return found
+    return _at_hand(item)
 
 
 def _remembered(item: Item) -> Attributes:
@@ -151,10 +144,9 @@ def _remembered(item: Item) -> Attributes:
     return found
 
 
-_HELD: Final = 256
-_at_hand: dict[int, tuple[Item, Attributes]] = {}  # by identity; the item is kept, so that its id stays valid
 _RECALLED: Final = 4_096
 _recent: dict[str, Attributes] = {}
+_at_hand: Final = ByItem(_remembered, _RECALLED)
 
 
 def grams(words: list[str]) -> Iterator[str]:

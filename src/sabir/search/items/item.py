@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 JSON: TypeAlias = Any  # a JSON value
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -56,6 +58,27 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     def page(self) -> str:
         """The address to cite: the item's page, or otherwise its id."""
         return self.url or self.id
+
+
+class ByItem(Generic[T]):
+    """A function of an item whose latest results are kept: one answer asks the same of an item several times.
+
+    By identity, because to compare items means to read them; each is kept, so that its identity stays valid.
+    """
+
+    def __init__(self, compute: Callable[[Item], T], limit: int) -> None:
+        self._compute, self._limit = compute, limit
+        self._kept: dict[int, tuple[Item, T]] = {}
+
+    def __call__(self, item: Item) -> T:
+        kept = self._kept.get(id(item))
+        if kept is not None and kept[0] is item:
+            return kept[1]
+        if len(self._kept) >= self._limit:
+            self._kept.clear()
+        found = self._compute(item)
+        self._kept[id(item)] = (item, found)
+        return found
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -6,11 +6,15 @@ them. A condition on something that an item does not state is false: an item wit
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
-from sabir.search.items.attributes import Attributes
+from sabir.search.items.attributes import Attributes, recalled
+from sabir.search.items.item import Item
+from sabir.search.items.types import lineage
 
 from . import places
 from .words import squeezed, tokens
@@ -126,6 +130,21 @@ def holds(condition: Condition, of: Attributes) -> bool:
             return any(holds(item, of) for item in inner)
 
 
+def meets(item: Item, conditions: Collection[Condition]) -> bool:
+    """Whether all conditions are true of an item; its attributes are only read for those that need them."""
+    left = [condition for condition in conditions if not isinstance(condition, OfType | OnSite)]
+    if not all(_meets_plainly(item, condition) for condition in conditions if isinstance(condition, OfType | OnSite)):
+        return False
+    return not left or all(holds(condition, recalled(item)) for condition in left)
+
+
+def _meets_plainly(item: Item, condition: OfType | OnSite) -> bool:
+    if isinstance(condition, OnSite):
+        return item.site in condition.sites
+    return not lineage(item.types).isdisjoint(condition.types)
+
+
+@lru_cache(maxsize=4_096)
 def keys_of(value: str) -> tuple[tuple[str, ...], ...]:
     """The sets of keys of which one must be in ``Attributes.words`` for ``Is`` to be true."""
     whole, parts = squeezed(value), tuple(tokens(value))
@@ -142,11 +161,13 @@ def number_fields(condition: Range) -> tuple[str, ...]:
     return (*(f"{field}:{currency.lower()}" for currency in condition.currencies), f"{field}:?")
 
 
+@lru_cache(maxsize=1_024)
 def place_keys(name: str) -> tuple[str, ...]:
     """The possible names of a place; "Boise, Idaho" is found by its first part."""
     return tuple(dict.fromkeys((*places.names(name), *places.names(name.split(",")[0]))))
 
 
+@lru_cache(maxsize=4_096)
 def gram(words: str) -> str:
     """The key of a word or pair of words in ``Attributes.has``."""
     return " ".join(tokens(words)[-2:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from sabir.search.engine.base import Fields
@@ -68,13 +69,19 @@ def _field_said(words: list[str], known: Fields) -> str:
     ``isAcceptingNewPatients``."""
     bare = [word for at, word in enumerate(words) if word not in _TAKES or at]
     bare = bare[1:] if bare[:1] == ["on"] else bare
-    keys = {"".join(said).rstrip("s") for said in (words, bare)}
-    wanted = {key for key in keys if len(key) >= _SHORTEST}
-    for field in known.words:
+    keys = dict.fromkeys("".join(said).rstrip("s") for said in (words, bare))
+    return next((_flags(known)[key] for key in keys if len(key) >= _SHORTEST and key in _flags(known)), "")
+
+
+@lru_cache(maxsize=16)
+def _flags(known: Fields) -> dict[str, str]:
+    """The fields that may say yes or no, by their whole names and by those without what begins them."""
+    found: dict[str, str] = {}
+    for field in sorted(known.words - known.numbers):
         own = _PREFIX.sub("", field)
-        if field not in known.numbers and {field.rstrip("s"), own.rstrip("s"), _VERB.sub("", own).rstrip("s")} & wanted:
-            return field
-    return ""
+        for name in (field, own, _VERB.sub("", own)):
+            found.setdefault(name.rstrip("s"), field)
+    return found
 
 
 _PREFIX: Final = re.compile(r"^(?:is|has|are)(?=[a-z]{5})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
@@ -97,6 +97,15 @@ def heads_of(word: str) -> list[str]:
 
 def language_of(question: str) -> str:
     """The language of a question, ``"en"`` by default."""
+    return detected_language(question) if len(question) <= _KEPT_LENGTH else detected_language.__wrapped__(question)
+
+
+_KEPT_LENGTH: Final = 400  # characters of a question whose language is kept: several parts of an answer ask for it
+
+
+@lru_cache(maxsize=256)
+def detected_language(question: str) -> str:
+    """The same, kept for a while."""
     if _JAPANESE.search(question):
         return "ja"
     said = re.findall(r"[\w'’-]+", fold(question))

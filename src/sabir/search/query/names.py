@@ -55,7 +55,7 @@ class _Word(msgspec.Struct, frozen=True):
 
 def find(question: str, name: str) -> Named | None:
     """The position of a name in a question, or None."""
-    said = tuple(_words(question))
+    said = words_of(question)
     unspaced = fold(name.strip())
     if len(unspaced) > 1 and not unspaced.isascii() and not re.search(r"[a-z\s]", unspaced):
         at = fold(question).find(unspaced)
@@ -66,6 +66,12 @@ def find(question: str, name: str) -> Named | None:
         if (match := _placed(said, alternative, whole)) is not None
     ]
     return max(found, key=lambda match: match.worth, default=None)
+
+
+@lru_cache(maxsize=64)  # a question is compared with many names
+def words_of(question: str) -> tuple[_Word, ...]:
+    """The words of a question, each with its place."""
+    return tuple(_words(question))
 
 
 def covers(question: str, name: str) -> bool:

@@ -7,10 +7,9 @@ help ranking). What a rule understands but no item states is reported as ignored
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
-from time import thread_time
 from typing import Final
 
 import msgspec
@@ -22,6 +21,7 @@ from sabir.search.items.types import TYPE_WORDS, ancestors
 from . import amounts, date_words, dates, placing
 from .amounts import FREE
 from .aspects import COLOURS
+from .budget import Budget
 from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
@@ -42,6 +42,7 @@ from .structured import (
     diet,
     kinds,
 )
+from .tidying import tidy
 from .vocabulary import DIETS, FOOD_PAIRS, FOODS, LANGUAGES, NUTRIENTS
 from .when import (
     AT_WORK_PATTERN,
@@ -85,20 +86,28 @@ _LEAD = (
 
 def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     """The filters that a question states in words, and the remaining text."""
-    question = words = " ".join(text.split())
+    words = " ".join(text.split())
+    read = parsed_question if len(words) <= MAX_READ else parsed_question.__wrapped__
+    return read(words, known, now)
+
+
+@lru_cache(maxsize=64)
+def parsed_question(question: str, known: Fields, now: datetime) -> Parsed:
+    """The same for a question of single spaces; kept, because several parts of an answer read the same question."""
+    words = question
     end = len(words) if len(words) <= MAX_READ else words.rfind(" ", 0, MAX_READ)
     rest, prose = (
         dates.both_full(date_words.plain(plus_first(said_plainly(words[: max(0, end)])), now)),
         words[max(0, end) :],
     )
     parsed = Parsed()
-    deadline = thread_time() + READ_BUDGET
+    budget = Budget(READ_BUDGET)
     prose_rules = is_prose(question)
     for pattern, rule in _RULES:
         if prose_rules and rule in _LOOSE:
             continue
         at = 0
-        while thread_time() < deadline and (match := pattern.search(rest, at)):
+        while not budget.is_spent and (match := pattern.search(rest, at)):
             said = rule(match, known, now) if match.group() else None
             if said is None:
                 at = match.end() if match.end() > match.start() else match.start() + 1
@@ -126,7 +135,7 @@ def from_text(text: str, known: Fields, now: datetime) -> Parsed:
     conditions = tuple(repeated(condition, known) for condition in parsed.conditions)
     parsed = msgspec.structs.replace(parsed, conditions=conditions)
     about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
-    return msgspec.structs.replace(parsed, text=f"{_tidy(rest)}{prose}", about=about)
+    return msgspec.structs.replace(parsed, text=f"{tidy(rest)}{prose}", about=about)
 
 
 def _happening(parsed: Parsed, rest: str) -> tuple[Parsed, str]:
@@ -180,41 +189,6 @@ _ASKED: Final = tuple(
         *((rf"\bhow\s+much\s+{name}\b", field) for name, field in NUTRIENTS.items()),
     )
 )
-
-
-_TOKEN: Final = re.compile(r"[\w'’-]+|[^\w\s]|\s+")
-_CONJUNCTIONS: Final = frozenset({"and", "or", "but"})
-_JOINS: Final = _CONJUNCTIONS | {"with", "for", "that", "which", "is", "are", "in", "at", "on", "from"}
-
-
-def _tidy(text: str) -> str:
-    """The remaining text, without the conjunctions that joined the removed words.
-
-    Reads one token after the other, so it takes linear time: an earlier pattern backtracked exponentially on "in in in
-    in ...".
-    """
-    kept: list[str] = []
-    for token in _TOKEN.findall(text):
-        if token in ",.;!?":
-            _drop_last(kept, _CONJUNCTIONS)
-            if kept and kept[-1] == "," and token == ",":
-                continue
-        if token.isspace():
-            if kept and kept[-1] != " ":
-                kept.append(" ")
-        else:
-            kept.append(token)
-    _drop_last(kept, _JOINS, " ,;")
-    first = 0
-    while first < len(kept) and (kept[first] in " ,;" or kept[first].casefold() in _CONJUNCTIONS):
-        first += 1
-    return "".join(kept[first:])
-
-
-def _drop_last(tokens: list[str], words: Container[str], separators: str = " ,") -> None:
-    """Drop these words and separators from the end of a list of tokens."""
-    while tokens and (tokens[-1] in separators or tokens[-1].casefold() in words):
-        tokens.pop()
 
 
 # Things to have, to avoid and to keep to
