@@ -277,7 +277,7 @@ class ErrorTable(dict[type[SabirError], Row]):
         return self[next(base for base in kind.__mro__[1:] if base in self)]
 
 
-def suggestion(given: object, known: Iterable[str], otherwise: str = "known here are", place: str = "") -> str:
+def suggestion(given: object, known: Iterable[str], otherwise: str = "choose from", place: str = "") -> str:
     """A suggestion for an unknown name: the nearest known one, or all of them.
 
     With an empty ``otherwise``, the result is empty if no name is similar.
@@ -286,4 +286,6 @@ def suggestion(given: object, known: Iterable[str], otherwise: str = "known here
     near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
     if near:
         return f"did you mean {place}{near[0]}?"
-    return f"{otherwise} {', '.join(names) or 'none'}" if otherwise else ""
+    if not otherwise:
+        return ""
+    return f"{otherwise} {', '.join(names)}" if names else "there are none"

@@ -39,7 +39,7 @@ def test_a_site_that_is_not_there_cannot_be_removed(tmp_path: Path, capsys: pyte
     page.write_text("# Rope\n\nFive dollars.\n")
     assert main(["ingest", str(page), "--site", "ropes.example", *home]) == 0
     assert main(["ingest", "--site", "nothere", "--delete", *home]) == BAD_USAGE
-    assert "there are ropes.example" in capsys.readouterr().err
+    assert "choose from ropes.example" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

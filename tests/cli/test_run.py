@@ -117,7 +117,7 @@ def test_a_question_without_an_answer_and_an_unknown_agent_are_errors(sabir: Sab
     done = sabir("run", str(config), "A pizza")
     assert done.returncode == 1 and "clerk asks: Which size? (give --answer)" in done.stderr
     done = sabir("run", str(config), "Hi", "--agent", "clrk")
-    assert done.returncode == 2 and "there is no agent 'clrk'; there are clerk, till" in done.stderr
+    assert done.returncode == 2 and "there is no agent 'clrk'; choose from clerk, till" in done.stderr
 
 
 # -- the live view --------------------------------------------------------------------------------------

@@ -204,14 +204,14 @@ def started(tmp_path: Path, text: str) -> Any:
     ("text", "said"),
     [
         ("rights: [{roles: [admin], doors: [nlipp]}]", "rights[0].doors: there is no door 'nlipp'; did you mean nlip-"),
-        ("rights: [{roles: [admin], doors: [mcp, 'x*']}]", "rights[0].doors: there is no door 'x*'; there are a2a, "),
+        ("rights: [{roles: [admin], doors: [mcp, 'x*']}]", "rights[0].doors: there is no door 'x*'; choose from a2a, "),
         (
             "agents: [{id: a, backend: {model: m, api_key: 'env:NOSUCH'}}]",
             "agents[0].backend.api_key: expected the env",
         ),
         ("agents: [{id: a, backend: {model: m, api_key_env: NOSUCH}}]", "agents[0].backend.api_key_env: expected the"),
         ("rights: [{roles: [admin], agents: [eco]}]", "rights[0].agents: there is no agent 'eco'; did you mean echo?"),
-        ("rights: [{roles: [admin], agents: [nosuchagent]}]", "rights[0].agents: there is no agent 'nosuchagent'; the"),
+        ("rights: [{roles: [admin], agents: [nosuchagent]}]", "rights[0].agents: there is no agent 'nosuchagent'; cho"),
         (
             "services: [{origin: 'https://x', token: 'env:NOSUCH'}]",
             "services[0].token: expected the environment variab",
@@ -241,7 +241,7 @@ def test_an_agent_that_may_live_elsewhere_is_a_warning(
     with caplog.at_level(logging.WARNING, "sabir"):
         started(tmp_path, f"{more}\nrights: [{{roles: [admin], agents: [far-clerk, echo]}}]")
     assert [record.getMessage() for record in caplog.records] == [
-        "rights[0].agents: there is no agent 'far-clerk' here; it may live elsewhere (there are echo)"
+        "rights[0].agents: there is no agent 'far-clerk' here; it may run on another node or gateway"
     ]
     with pytest.raises(ConfigError, match="there is no door 'nlipp'"):
         started(tmp_path, f"{more}\nrights: [{{roles: [admin], doors: [nlipp]}}]")

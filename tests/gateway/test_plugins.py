@@ -92,7 +92,7 @@ async def test_a_filter_of_a_package_is_used_by_its_name_with_its_options() -> N
     filters = filters_of([{"shout": {"ending": "?"}}])
     said = await filters.outbound(Message.text("hello"), Caller(id="a"))
     assert said.text == "HELLO?"
-    with pytest.raises(ConfigError, match=r"unknown key filters\[0\]\.shout\.colour: known here are ending"):
+    with pytest.raises(ConfigError, match=r"unknown key filters\[0\]\.shout\.colour: choose from ending"):
         filters_of([{"shout": {"colour": "red"}}])
 
 
@@ -117,7 +117,7 @@ def test_what_is_not_registered_is_named_with_what_is() -> None:
     assert plugins.find(plugins.AGENTS, "wether") is None
     with pytest.raises(ConfigError, match=r"expected module:name or one of echo, weather, not 'wether'"):
         gateway_of(settings_of({"agents": [{"id": "local", "use": "wether"}]}))
-    with pytest.raises(ConfigError, match=r"there is no filter 'whisper'; there are .*shout"):
+    with pytest.raises(ConfigError, match=r"there is no filter 'whisper'; choose from .*shout"):
         filters_of(["whisper"])
 
 

@@ -134,7 +134,7 @@ def test_the_export_is_redacted_as_the_configuration_says(here: Path, capsys: py
 
 def test_what_is_to_be_hidden_is_a_field_that_lines_have(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "export", "--redact", "nosuchfield"]) == 2
-    assert "--redact: unknown field 'nosuchfield'; known here are caller, conversation" in capsys.readouterr().err
+    assert "--redact: unknown field 'nosuchfield'; choose from caller, conversation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_is_to_be_hidden_is_a_field_that_lines_have(capsys: pytest.CaptureF
     [
         ("identity: {issuer: []}", "did you mean identity.issuers?"),
         ("identity: {issuers: [{issuer: 'https://x', audience: []}]}", "audience: expected at least one name"),
-        ("filters: [secret]", "there is no filter 'secret'; there are prompt-injection, secrets, pii, inside, html"),
+        ("filters: [secret]", "there is no filter 'secret'; choose from prompt-injection, secrets, pii, inside, html"),
         ("services: [{origin: 'https://x', token: a, key: b}]", "needs exactly one of token, key or token_url"),
         ("outbound: {alow: []}", "did you mean outbound.allow?"),
         ("audit: {days: soon}", "days"),

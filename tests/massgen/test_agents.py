@@ -191,5 +191,5 @@ async def test_members_talk_by_nlip_messages_if_configured(
     assert (bool(sent)) == coordinate
     assert found[-1].type in ("done", "error")
     if coordinate:
-        with pytest.raises(Exception, match="there is no agent 'x'; there are m0"):
+        with pytest.raises(Exception, match="there is no agent 'x'; choose from m0"):
             NLIPSiblings({"m0": members[0]}).find("x")

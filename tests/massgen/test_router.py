@@ -174,7 +174,7 @@ async def test_calls_run_at_once_and_are_answered_in_order() -> None:  # MW-19
 
 FAILURES = [
     (call("failing"), "it broke"),
-    (call("nosuch"), "there is no tool 'nosuch'; there are add, failing"),
+    (call("nosuch"), "there is no tool 'nosuch'; choose from add, failing"),
     (call("add"), "a"),
     (call("vote"), "vote works only inside an ensemble"),  # MW-35
     (call("new_answer"), "new_answer works only inside an ensemble"),

@@ -208,5 +208,5 @@ def test_a_turns_budget_ends_the_models_part_and_not_the_answer(tmp_path: Path, 
 
 
 def test_a_model_that_is_not_an_agent_is_reported(tmp_path: Path, server: Scripted, wares: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'w.example': model: there is no agent 'jugde'; there are judge"):
+    with pytest.raises(ConfigError, match=r"'w.example': model: there is no agent 'jugde'; choose from judge"):
         site(tmp_path, server, wares, sites=[{"name": "w.example", "model": "jugde"}])

@@ -83,7 +83,7 @@ async def test_a_failure_is_a_result_and_says_only_what_the_tool_meant_to_say() 
     )
     assert failed.status == "error" and "secret" not in failed.error and "log" in failed.error
     assert unhappy.error == "the shop is closed"
-    assert unknown.error.startswith("there is no tool 'nosuch'; there are add, greet")
+    assert unknown.error.startswith("there is no tool 'nosuch'; choose from add, greet")
     assert invalid.error == "arguments: at $.b: expected a value, because it is required"
 
 

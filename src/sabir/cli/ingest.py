@@ -167,7 +167,7 @@ async def _run(arguments: argparse.Namespace, index: HomeIndex, outbound: Outbou
         if arguments.delete:
             there = [site.name for site in await index.sites()]
             if arguments.site not in there:
-                hint = f"there are {', '.join(there)}" if there else "no site has been ingested yet"
+                hint = f"choose from {', '.join(there)}" if there else "no site has been ingested yet"
                 raise ConfigError(f"there is no site {arguments.site!r}; {hint}")
             count = await removed(index, arguments.site)
             said = f"{count} {'item' if count == 1 else 'items'} removed"

@@ -92,7 +92,7 @@ def _print_config(arguments: argparse.Namespace) -> int:
 
 def _check_agent(gateway: Gateway, name: str) -> None:
     if name not in gateway.agents:
-        raise ConfigError(f"--agent: there is no agent {name!r}; there are {', '.join(gateway.agents)}")
+        raise ConfigError(f"--agent: there is no agent {name!r}; choose from {', '.join(gateway.agents)}")
 
 
 async def _speak(gateway: Gateway, agent: str | None) -> None:

@@ -72,7 +72,7 @@ async def _run(gateway: Gateway, arguments: argparse.Namespace) -> int:
     try:
         name = arguments.agent or gateway.exchange.default
         if name not in gateway.agents:
-            raise ConfigError(f"there is no agent {name!r}; there are {', '.join(gateway.agents)}")
+            raise ConfigError(f"there is no agent {name!r}; choose from {', '.join(gateway.agents)}")
         question = sys.stdin.read() if arguments.text == "-" else arguments.text
         reply = await _Asking(gateway, name, arguments).reply(Message.text(question))
     finally:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sabir import plugins
 from sabir.agent import Agent
-from sabir.errors import ConfigError
+from sabir.errors import ConfigError, suggestion
 from sabir.protocols.connect import connect, kind_of
 from sabir.protocols.peer import Peer
 from sabir.tools import McpTools, Tool, Toolbox, agent_tool, tool
@@ -90,8 +90,8 @@ class ToolBuilder:
         name = entry.mcp or ""
         server = self._settings.mcp_servers.get(name)
         if server is None:
-            known = ", ".join(self._settings.mcp_servers) or "none"
-            raise ConfigError(f"{place}: there is no MCP server {name!r} in mcp_servers; there are: {known}")
+            hint = suggestion(name, self._settings.mcp_servers)
+            raise ConfigError(f"{place}: there is no MCP server {name!r} in mcp_servers; {hint}")
         only = entry.only or server.only or server.allowed_tools
         return McpTools(self._server(name, server), name, only=only, confirm=(*server.confirm, *entry.confirm))  # type: ignore[arg-type]  # an MCP peer lists tools
 

@@ -401,9 +401,10 @@ def check_rights(rules: Iterable[Any], doors: Iterable[str], agents: Iterable[st
             for name in names:
                 if fnmatch.filter(known, name):
                     continue
-                hint = suggestion(name, known, "there are")
+                hint = suggestion(name, known, "choose from")
                 problem = f"rights[{number}].{kind}s: there is no {kind} {name!r}"
                 if kind == "door" or not elsewhere:
                     raise ConfigError(f"{problem}; {hint}")
-                unknown.append(f"{problem} here; it may live elsewhere ({hint})")
+                near = suggestion(name, known, otherwise="")
+                unknown.append(f"{problem} here; {near or 'it may run on another node or gateway'}")
     return unknown

@@ -272,6 +272,6 @@ def suite(protocol: str) -> Runner:
     """
     known = protocols().get(protocol)
     if known is None or not known.suite:
-        raise ConfigError(f"there is no suite for {protocol}; there are {', '.join(suite_names())}")
+        raise ConfigError(f"there is no suite for {protocol}; choose from {', '.join(suite_names())}")
     runner: Runner = load(known.suite, f"checking {known.title}", known.extra)
     return runner

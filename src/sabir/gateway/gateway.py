@@ -107,7 +107,7 @@ class Gateway:
         self.agents = named_agents(with_listed_groups(agents, options.doors))
         self.default = options.default or next(iter(self.agents))
         if self.default not in self.agents:
-            raise ConfigError(f"default: there is no agent {self.default!r}; there are {', '.join(self.agents)}")
+            raise ConfigError(f"default: there is no agent {self.default!r}; choose from {', '.join(self.agents)}")
         self.home = Path(options.home or os.environ.get("SABIR_HOME") or ".sabir")
         self.serving = options.serving or Serving(home=str(self.home), max_message=options.limits.body)
         self.public_url = options.public_url or url_of(self.serving)

@@ -196,13 +196,13 @@ def _filter(place: str, name: str, options: Any) -> Filter:
     make = FILTERS.get(name) or plugins.find(plugins.FILTERS, name)
     if make is None:
         known_names = ", ".join([*FILTERS, *plugins.names(plugins.FILTERS)])
-        raise ConfigError(f"{place}: there is no filter {name!r}; there are {known_names}")
+        raise ConfigError(f"{place}: there is no filter {name!r}; choose from {known_names}")
     known = list(inspect.signature(make).parameters)
     if not isinstance(options, Mapping):
         raise ConfigError(f"{place}.{name}: expected options such as {{{known[0] if known else 'name'}: …}}")
     for option, value in options.items():
         if option not in known:
-            hint = f"known here are {', '.join(known)}" if known else "this filter has no options"
+            hint = f"choose from {', '.join(known)}" if known else "this filter has no options"
             raise ConfigError(f"unknown key {place}.{name}.{option}: {hint}")
         if name in FILTERS and not OPTIONS[option][0](value):
             raise ConfigError(f"{place}.{name}.{option}: expected {OPTIONS[option][1]}")

@@ -142,7 +142,7 @@ class NLIPSiblings:
         NotFound: there is no such member.
         """
         if name not in self._members:
-            raise NotFound(f"there is no agent {name!r}; there are {', '.join(self._members)}")
+            raise NotFound(f"there is no agent {name!r}; choose from {', '.join(self._members)}")
         return self._members[name]
 
     async def dispatch(self, name: str, turn: Turn) -> Message:

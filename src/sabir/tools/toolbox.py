@@ -87,7 +87,8 @@ class Toolbox(Mapping[str, Tool]):
         """The error for an unknown tool (MW-35)."""
         if name in PANEL_TOOLS:
             return f"{name} works only inside an ensemble"
-        return f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}"
+        known = ", ".join(self._tools)
+        return f"there is no tool {name!r}; {f'choose from {known}' if known else 'there are none'}"
 
     def allowed(self, turn: Turn) -> list[Tool]:
         """The tools that the caller of this turn may use."""

@@ -95,7 +95,7 @@ async def test_words_between_tool_calls_stream_and_are_part_of_the_reply() -> No
 async def test_an_error_of_a_tool_goes_to_the_model_which_goes_on() -> None:
     model = ScriptedModel([{"tool_calls": [{"name": "nosuch"}]}, "Sorry."])
     assert (await reply(LLM("m", model, tools=[weather]), Turn(Message.text("?")))).text == "Sorry."
-    assert model.asked[1][-1].content == "Error: there is no tool 'nosuch'; there are weather"
+    assert model.asked[1][-1].content == "Error: there is no tool 'nosuch'; choose from weather"
 
 
 async def test_a_model_sees_only_the_tools_that_the_caller_may_use() -> None:

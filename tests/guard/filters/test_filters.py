@@ -64,7 +64,10 @@ def test_filters_are_named_in_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("invalid", "said"),
     [
-        ("nothing", "filters[1]: there is no filter 'nothing'; there are prompt-injection, secrets, pii, inside, html"),
+        (
+            "nothing",
+            "filters[1]: there is no filter 'nothing'; choose from prompt-injection, secrets, pii, inside, html",
+        ),
         (
             {"pii": {"kinds": ["shoe size"]}},
             "filters[1].pii.kinds: expected a list of some of email, card, iban, ssn, ",

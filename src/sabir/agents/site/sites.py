@@ -323,7 +323,7 @@ def _model(name: str | None, agents: Mapping[str, Agent], place: str) -> SiteMod
         return None
     if name not in agents:
         raise ConfigError(
-            f"{place}: model: there is no agent {name!r}" + (f"; there are {', '.join(agents)}" if agents else "")
+            f"{place}: model: there is no agent {name!r}" + (f"; choose from {', '.join(agents)}" if agents else "")
         )
     return AgentModel(agents[name])
 

@@ -165,14 +165,14 @@ async def test_names_that_clash_are_left_out_and_said(
     ("settings", "said"),
     [
         ({"expose": ["shelv"]}, "there is no MCP server 'shelv' among the agents: did you mean shelf?"),
-        ({"expose": ["echo"]}, "there is no MCP server 'echo' among the agents: there are shelf"),
+        ({"expose": ["echo"]}, "there is no MCP server 'echo' among the agents: choose from shelf"),
         ({"expose": {"shelf": {"onyl": ["x"]}}}, "unknown key doors.mcp.expose.shelf.onyl: did you mean only?"),
         ({"expose": {"shelf": {"refresh": 0}}}, "doors.mcp.expose[...].refresh: expected a number above 0"),
         ({"expose": 7}, "doors.mcp.expose: expected a mapping or a list, not a whole number"),
         ({"exposes": ["shelf"]}, "unknown key doors.mcp.exposes: did you mean expose?"),
         ({"taskafter": 1}, "unknown key doors.mcp.taskafter: did you mean task_after?"),
         ({"task_after": "soon"}, "doors.mcp.task_after: expected a number, not text"),
-        ({"zzz": 1}, "unknown key doors.mcp.zzz: known here are task_after, authorization_servers, scopes, expose"),
+        ({"zzz": 1}, "unknown key doors.mcp.zzz: choose from task_after, authorization_servers, scopes, expose"),
     ],
 )
 def test_wrong_settings_are_reported_at_the_start(home: Path, settings: Any, said: str) -> None:

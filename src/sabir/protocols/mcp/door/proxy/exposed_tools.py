@@ -109,7 +109,7 @@ class Exposed:
         servers = [name for name, agent in services.agents.items() if isinstance(agent, McpPeer)]
         for server in self.rules:
             if server not in servers:
-                hint = suggestion(server, servers, "there are")
+                hint = suggestion(server, servers, "choose from")
                 raise ConfigError(f"doors.{DOOR}.expose: there is no MCP server {server!r} among the agents: {hint}")
 
     def prefix(self, server: str) -> str:
