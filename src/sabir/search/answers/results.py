@@ -87,7 +87,8 @@ def reordered(hits: Sequence[Hit], order: tuple[str, bool], *, mixed: bool = Fal
     valued = [(value, hit) for hit in good if (value := _value(recalled(hit.item), field)) is not None]
     valued.sort(key=lambda pair: pair[0] if ascending else -pair[0])
     first = [hit for _, hit in valued]
-    return (*first, *(hit for hit in hits if hit not in first))
+    known = {id(hit) for hit in first}
+    return (*first, *(hit for hit in hits if id(hit) not in known))
 
 
 def by_coming(hits: Sequence[Hit], now: float, since: float = 0.0) -> tuple[Hit, ...]:

@@ -150,7 +150,8 @@ class PostgresIndex:
 
     async def put(self, items: Sequence[Item]) -> None:
         latest = {(item.site, item.id): item for item in items}
-        found = await asyncio.to_thread(lambda: [(item, attributes(item)) for item in latest.values()])
+        found = [(item, attributes(item)) for item in latest.values()]
+        rows = await asyncio.to_thread(lambda: [_row(item, entry) for item, entry in found])
         keys = [item_key(item.site, item.id) for item in latest.values()]
         parts = await asyncio.to_thread(lambda: [(part, item) for item in latest.values() for part in passages(item)])
         fields = Fields.of(entry for _, entry in found)
@@ -159,7 +160,6 @@ class PostgresIndex:
             await connection.execute("SELECT pg_advisory_xact_lock(7461262)")
             await connection.execute("DELETE FROM search_items WHERE key = ANY($1::bigint[])", keys)
             columns = "key,site,id,item,fingerprint,source,types,words,numbers,dates,labels,places,has,lat,lon,born"
-            rows = [_row(item, entry) for item, entry in found]
             marks = ",".join(f"${at}" for at in range(1, 17))
             await connection.executemany(f"INSERT INTO search_items ({columns}) VALUES ({marks})", rows)
             await connection.executemany(

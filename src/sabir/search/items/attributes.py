@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 from urllib.parse import urlsplit
-
-import msgspec
 
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
@@ -75,42 +73,68 @@ _PLANTS: Final = re.compile(
 )
 
 
-class Attributes(msgspec.Struct, frozen=True):
-    """The filterable attributes of an item. ``words`` has whole values squeezed and their single words."""
+class Attributes:
+    """The filterable attributes of an item. ``words`` has whole values squeezed and their single words.
 
-    site: str
-    types: frozenset[str]
-    words: dict[str, frozenset[str]]
-    labels: dict[str, tuple[str, ...]]
-    numbers: dict[str, tuple[float, ...]]
-    dates: dict[str, Span]
-    places: frozenset[str]
-    point: tuple[float, float] | None
-    has: frozenset[str]
+    Each is computed when it is first asked for: most questions ask for one or two of many items.
+    """
+
+    def __init__(self, item: Item) -> None:
+        self._item = item
+
+    @property
+    def site(self) -> str:
+        return self._item.site
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        return lineage(self._item.types)
+
+    @cached_property
+    def words(self) -> dict[str, frozenset[str]]:
+        return {field: frozenset(values) for field, values in self._collected.words.items()}
+
+    @cached_property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        return {field: tuple(dict.fromkeys(values)) for field, values in self._collected.labels.items()}
+
+    @cached_property
+    def numbers(self) -> dict[str, tuple[float, ...]]:
+        return {field: tuple(dict.fromkeys(values)) for field, values in self._collected.numbers.items()}
+
+    @property
+    def dates(self) -> dict[str, Span]:
+        return self._collected.dates
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        return frozenset(_place_names(self._item.fields))
+
+    @cached_property
+    def point(self) -> tuple[float, float] | None:
+        return _point(self._item.fields)
+
+    @cached_property
+    def has(self) -> frozenset[str]:
+        return _has(self._item)
+
+    @cached_property
+    def _collected(self) -> _Collector:
+        item, found = self._item, _Collector()
+        for key, value in item.fields.items():
+            found.walk(key, value, 0)
+        found.word("name", item.name)
+        for kind in item.types:
+            found.labels.setdefault("@type", []).append(kind)
+        _derive(item.fields, found)
+        if kinds := set(_kinds(item)):
+            found.words.setdefault(KIND, set()).update(kinds)
+        return found
 
 
 def attributes(item: Item) -> Attributes:
     """Everything that conditions check."""
-    found = _Collector()
-    for key, value in item.fields.items():
-        found.walk(key, value, 0)
-    found.word("name", item.name)
-    for kind in item.types:
-        found.labels.setdefault("@type", []).append(kind)
-    _derive(item.fields, found)
-    if kinds := set(_kinds(item)):
-        found.words.setdefault(KIND, set()).update(kinds)
-    return Attributes(
-        site=item.site,
-        types=lineage(item.types),
-        words={field: frozenset(values) for field, values in found.words.items()},
-        labels={field: tuple(dict.fromkeys(values)) for field, values in found.labels.items()},
-        numbers={field: tuple(dict.fromkeys(values)) for field, values in found.numbers.items()},
-        dates=found.dates,
-        places=frozenset(_place_names(item.fields)),
-        point=_point(item.fields),
-        has=_has(item),
-    )
+    return Attributes(item)
 
 
 def _kinds(item: Item) -> Iterator[str]:
@@ -130,7 +154,7 @@ _NO_KINDS: Final = frozenset({"thing", "page", "index", "item", "html", "work", 
 
 
 def recalled(item: Item) -> Attributes:
-    """The same, cached for a while: the same items are found repeatedly, and one answer uses an item several times."""
+    """Its attributes, cached for a while: the same items are found again, and one answer uses an item several times."""
     return _at_hand(item)
 
 

@@ -50,7 +50,12 @@ def named(word: str, fields: Iterable[str]) -> list[str]:
     """The fields, in lower case, whose name is a word or another word for it: "dogs", ``petsallowed``."""
     own = singular(tokens(word)[0]) if tokens(word) else ""
     forms = {own, *ALIKE.get(own, ()), *other_words().get(own, ())} - {""}
-    return sorted(field for field in fields if _IDLE.sub("", field).rstrip("s") in forms or field in forms)
+    return sorted(field for field in fields if _flagged_thing(field) in forms or field in forms)
+
+
+@lru_cache(maxsize=4_096)
+def _flagged_thing(field: str) -> str:
+    return _IDLE.sub("", field).rstrip("s")
 
 
 def refused_flag(scope: str, known: Fields) -> tuple[str, int]:

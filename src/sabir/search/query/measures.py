@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -73,10 +74,15 @@ def measuring(word: str, numbers: Iterable[str]) -> list[str]:
     fields = [field for field in numbers if ":" not in field and field not in _COUNTLESS]
     found: list[str] = []
     for form in forms:
-        starting = [field for field in fields if _MEASURE.sub("", field).rstrip("s").startswith(form)]
+        starting = [field for field in fields if _measured_thing(field).startswith(form)]
         within = [field for field in fields if len(form) >= _WORD and form in field]
         found += sorted(starting, key=lambda field: (len(field), field)) + sorted(within)
     return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=4_096)
+def _measured_thing(field: str) -> str:
+    return _MEASURE.sub("", field).rstrip("s")
 
 
 def of_unit(unit: str, numbers: Collection[str]) -> list[str]:
