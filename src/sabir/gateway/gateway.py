@@ -128,6 +128,7 @@ class Gateway:
         self._front = GatewayApp(
             self.doors, self.serving, options.hosts, options.origins, self._lifespan, self.services
         )
+        self.services.with_checks = self._front.front.before
         self._mounting = Mounting(self._front, self.public_url)
         self._beside = companions_of(options.beside)
         self._introduce(agents)

@@ -33,6 +33,14 @@ from sabir.uploads import Uploads
 from .heavy import Heavy
 
 MakeServer = Callable[[uvicorn.Config], uvicorn.Server]
+# An application with the checks of host and origin in front, for the address and the names of its port.
+WithChecks = Callable[[ASGIApp, str, Sequence[str]], ASGIApp]
+
+
+def _unchecked(app: ASGIApp, address: str, names: Sequence[str]) -> ASGIApp:
+    return app
+
+
 SearchGateways = Callable[..., Awaitable[list[Any]]]
 
 
@@ -133,6 +141,7 @@ class GatewayServices:
     bus: Bus | None = None  # to other nodes, if any
     heavy: Heavy = field(default_factory=Heavy)
     make_server: MakeServer = uvicorn.Server  # for a door that listens on its own port
+    with_checks: WithChecks = _unchecked  # and the checks of host and origin before it
     # Searches the directories of other gateways (``federation.directory_acl``, which is above this layer).
     search_gateways: SearchGateways | None = None
     # how envelopes of the MassGen design are answered

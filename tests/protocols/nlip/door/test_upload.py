@@ -338,6 +338,41 @@ async def test_uploads_have_a_port_of_their_own_when_asked_for(  # HTTP-6.1.1
     assert len((await http.get(given.content)).content) == 1_000_000
 
 
+OTHERS = (
+    {"host": "evil.example"},
+    {"host": "127.0.0.1.evil.example:80"},
+    {"host": "127.0.0.1, evil.example"},
+    {"origin": "http://evil.example"},
+    {"origin": "null"},
+    {"sec-fetch-site": "cross-site"},
+)
+
+
+@pytest.mark.parametrize("headers", OTHERS, ids=str)
+@pytest.mark.parametrize("doors", [{}, {"upload": {"port": 0}}], ids=["same port", "own port"])
+async def test_other_hosts_and_pages_of_other_sites_reach_no_upload_port(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, doors: dict[str, object], headers: dict[str, str]
+) -> None:
+    served = serve(Gateway(reader, home=home, doors=doors))
+    uri = await Talk(http, served).place()
+    reply = await http.put(uri, content=b"abc", headers=headers)
+    assert reply.status_code in (400, 403)
+    assert "access-control-allow-origin" not in reply.headers
+    assert (await http.put(uri, content=b"abc")).status_code == 201
+
+
+async def test_a_page_of_an_allowed_origin_uploads_to_its_own_port(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    page = "https://shop.example"
+    served = serve(Gateway(reader, home=home, origins=[page], doors={"upload": {"port": 0}}))
+    uri = await Talk(http, served).place()
+    asked = {"origin": page, "access-control-request-method": "PUT"}
+    assert (await http.options(uri, headers=asked)).headers["access-control-allow-origin"] == page
+    reply = await http.put(uri, content=b"abc", headers={"origin": page})
+    assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (201, page)
+
+
 def test_a_listener_in_the_clear_is_refused_outside_this_machine(home: Path) -> None:  # CORE-7.1
     from sabir.errors import ConfigError
 

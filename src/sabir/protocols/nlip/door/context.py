@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sabir.bus import Bus
 from sabir.exchange.topics import Topics
-from sabir.http.door import DoorContext, MakeServer
+from sabir.http.door import DoorContext, MakeServer, WithChecks
 from sabir.protocols.nlip.wire.envelope import EnvelopeOptions
 
 
@@ -22,3 +22,4 @@ class UploadContext(DoorContext, Protocol):
     """A separate listener, if one is configured."""
 
     make_server: MakeServer
+    with_checks: WithChecks

@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message as Headers
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
@@ -92,7 +93,9 @@ class UploadDoor(Door):
     async def start(self) -> None:
         self.uploads.public_url = self.services.public_url
         if self.listener is not None:
-            self._own = Listening(Starlette(routes=self._routes()), self.listener, self.services.make_server)
+            names = [name] if (name := urlsplit(self.listener.public_url).hostname) else []
+            app = self.services.with_checks(Starlette(routes=self._routes()), self.listener.host, names)
+            self._own = Listening(app, self.listener, self.services.make_server)
             self.uploads.public_url = await self._own.start()
         self._sweeping = asyncio.create_task(self._sweep())
 
