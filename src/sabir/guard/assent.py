@@ -11,6 +11,8 @@ from typing import Final
 
 from sabir.message import Message
 
+from .phrases import expanded
+
 _MAX_READ: Final = 100  # characters; no such answer is longer
 _CLAUSES: Final = re.compile(r"[.,!;]")  # "Yes, exactly." has two
 _MARKS: Final = re.compile(r"[\s.,!;\-–—¡]+")
@@ -56,11 +58,33 @@ _CANCEL: Final = (
     "drop it|scratch that|leave it|stop right there|stop there|stop please|abbrechen|brich ab|"
     "brechen sie ab|brich das ab|brechen sie das ab|stopp|halt|vergiss es|vergessen sie es|"
     "schon gut|abbruch|hör auf|hören sie auf|lass es|lassen sie es|hör damit auf|anhalten|"
+    "(cancel|stop|abort|drop|halt|interrupt|kill|forget|ignore|disregard) [the|my|that|this|your] "
+    "[last|current|running|whole] (task|job|work|question|request|query|search|process|operation)|"
+    "(cancel|stop|abort|drop|halt) (it all|everything|what you are doing|what you're doing|whatever you are doing|"
+    "whatever you're doing|doing this|that right away|all of that)|"
+    "you can stop|enough|that's enough|that is enough|don't bother|don't continue|do not continue|don't go on|"
+    "do not go on|call it off|call that off|no need to (continue|go on|finish)|hold on stop|give up on that|"
+    "(brich|brechen sie) [die|meine|das|den|diese|diesen|dieses] [letzte|letzten|laufende|laufenden] "
+    "(aufgabe|frage|anfrage|suche|auftrag|vorgang|arbeit) ab|(brich|brechen sie) (alles|es|das ganze|den vorgang) ab|"
+    "(stopp|stoppe|stoppen sie|beende|beenden sie) (das|es|alles|die suche|die anfrage|die arbeit|die aufgabe|"
+    "den vorgang|den auftrag|was du gerade tust|was du gerade machst)|(hör|hören sie) (auf damit|damit auf|auf)|"
+    "mach nicht weiter|machen sie nicht weiter|das reicht|es reicht|genug|vergiss die frage|vergiss meine frage|"
+    "(die|meine|diese) (aufgabe|frage|anfrage|suche|arbeit) (abbrechen|stoppen)|(den|diesen) (auftrag|vorgang) "
+    "(abbrechen|stoppen)|das abbrechen|alles abbrechen|"
+    "(para|pare|detén|detenga|cancela|cancele|deja|deje|interrumpe|aborta) (eso|esto|todo|lo que estás haciendo|"
+    "lo que está haciendo|lo que haces|de trabajar)|"
+    "(para|pare|detén|detenga|cancela|cancele|interrumpe|aborta) (la|mi|esa|esta|el) [última] "
+    "(tarea|pregunta|petición|solicitud|búsqueda|consulta|trabajo|proceso)|ya basta|es suficiente|no sigas|no siga|"
+    "no continúes|cancelar (eso|esto|todo|la tarea|la pregunta|la petición|la búsqueda|mi pregunta|mi petición)|"
+    "(arrête|arrêtez|annule|annulez|stoppe|stoppez|interromps|interrompez|cesse|cessez) (ça|cela|tout|"
+    "ce que tu fais|ce que vous faites|ce que tu es en train de faire|ce que vous êtes en train de faire)|"
+    "(arrête|arrêtez|annule|annulez|stoppe|stoppez|interromps|interrompez|annuler|arrêter) (la|ma|cette|le|ce|mon) "
+    "[dernière] (tâche|question|demande|recherche|requête|travail|opération|traitement)|"
+    "(tu peux|vous pouvez) (arrêter|t'arrêter|vous arrêter|tout arrêter)|ça ira|c'est bon arrête|ne continue pas|"
+    "ne continuez pas|(arrête|arrêtez) (là|toi là|tout de suite|tout ça)|"
     "cancela|cancelar|cancélalo|cancele|cancélelo|cancela eso|cancela la pregunta|"
     "cancela la tarea|para|detente|déjalo|déjelo|olvídalo|olvídelo|no importa|alto|basta|"
     "annule ta question|annulez votre question|annule la question|annulez la question|"
-    "cancel the job|abort the job|abort the work|stop the job|cancel the running task|abort the running task|"
-    "stop the running task|cancel the running job|abort the running job|stop the running job|"
     "abort the job that is running|cancel the job that is running|stop the job that is running|"
     "abort the task that is running|cancel the task that is running|stop the task that is running|drop the task|"
     "drop the job|drop the question|drop the task i no longer need it|cancel the task i no longer need it|"
@@ -75,15 +99,30 @@ _CANCEL: Final = (
 )
 _POLITE: Final = (
     "please|thanks|thank you|ok|okay|wait|sorry|now|just|oh|well|actually|alright|bitte|"
-    "danke|jetzt|sofort|por favor|gracias|ahora|s'il te plaît|s'il vous plaît|stp|svp|merci|"
+    "danke|jetzt|sofort|hey|hallo|hola|bonjour|salut|vale|bon|right away|"
+    "por favor|gracias|ahora|s'il te plaît|s'il vous plaît|stp|svp|merci|"
     "maintenant|doch|mal"
 )
 _REQUESTS: Final = (
+    "i want you to|i'd like you to|i need you to|i would like you to|ich möchte dass du|quiero que|je veux que tu|"
     "could you|can you|would you|will you|kannst du|können sie|könntest du|könnten sie|puedes|"
     "podrías|peux tu|pouvez vous|pourrais tu|pourriez vous|veuillez"
 )
 _WISHES: Final = (
     "i want to|i need to|i would like to|i wish to|i'd like to|ich möchte|ich will|quiero|quisiera|je veux|je voudrais"
+)
+
+
+# Why somebody cancels; beside a cancellation it changes nothing, and alone it is none.
+_REASONS: Final = (
+    "i (don't|do not) need (it|that|this) [any more|anymore|any longer|now]|i no longer need (it|that|this)|"
+    "it's (no longer|not) needed|(that|it) is no longer needed|(i|i've|i have) changed my mind|"
+    "(it|that|this) (takes|is taking) too long|it's taking too long|i (found|have found) it myself|i've got it now|"
+    "ich brauche (es|das|sie) nicht mehr|(das|es) ist nicht mehr nötig|das brauche ich nicht mehr|"
+    "ich habe es mir anders überlegt|(das|es) dauert (mir|mir zu|zu) lange|"
+    "ya no (hace falta|lo necesito|es necesario|la necesito)|he cambiado de (idea|opinión)|cambié de (idea|opinión)|"
+    "tarda demasiado|ce n'est plus (la peine|nécessaire|utile)|je n'en ai plus besoin|j'ai changé d'avis|"
+    "c'est trop long|ça prend trop de temps|plus besoin"
 )
 
 
@@ -94,7 +133,7 @@ def _folded(text: str) -> str:
 
 def _set_of(phrases: str) -> frozenset[str]:
     """The phrases, with and without their accents."""
-    folded = {_folded(phrase) for phrase in phrases.split("|")}
+    folded = {_folded(phrase) for phrase in expanded(phrases)}
     return frozenset(folded | {_plain(phrase) for phrase in folded})
 
 
@@ -105,6 +144,7 @@ def _plain(text: str) -> str:
 _YES_SET: Final = _set_of(_YES)
 _NO_SET: Final = _set_of(_NO) - _YES_SET
 _CANCEL_SET: Final = _set_of(_CANCEL)
+_REASON_SET: Final = _set_of(_REASONS)
 _POLITE_SET: Final = sorted(_set_of(_POLITE), key=len, reverse=True)
 _REQUEST_SET: Final = _set_of(_REQUESTS)
 _WISH_SET: Final = _set_of(_WISHES)
@@ -147,7 +187,8 @@ def is_cancel(text: str) -> bool:
     """Whether a whole message is a cancellation: "Please stop.", "I want to cancel"."""
     if len(text) > _MAX_READ:
         return False
-    said = _without_polite(_folded(text.replace("?", "").replace("¿", "")))
+    clauses = [clause for clause in _CLAUSES.split(text) if _folded(clause) not in _REASON_SET]
+    said = _without_polite(_folded(" ".join(clauses).replace("?", "").replace("¿", "")))
     opener, said = _without_opener(said)
     if "?" in text and opener != "request":
         return False

@@ -21,4 +21,5 @@ def test_every_line_of_a_language_is_a_tag_a_continuation_or_a_comment(file: Pat
     assert len(tags) == len(set(tags)), "a tag is there twice, and the second would replace the first"
     table = getattr(languages, file.stem.upper())
     assert list(table) == tags
+    assert not any(mark in phrases for phrases in table.values() for mark in "()[]"), "brackets inside brackets"
     assert all(phrase.strip() for phrases in table.values() for phrase in phrases.split("|")), "an empty phrase"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
-from .lexicon import NUMBER, UNKNOWN, Sentence
+from .lexicon import NUMBER, PREFIX, UNKNOWN, Sentence
 
 _NAMES: Final = sorted(
-    {tag.partition(":")[0] for table in (ENGLISH, GERMAN, SPANISH, FRENCH) for tag in table} | {NUMBER, UNKNOWN}
+    {tag.partition(":")[0] for table in (ENGLISH, GERMAN, SPANISH, FRENCH) for tag in table} | {NUMBER, PREFIX, UNKNOWN}
 )
 _CHARS: Final = {name: chr(0xE000 + place) for place, name in enumerate(_NAMES)}  # one private-use character per tag
 _NAME: Final = re.compile(r"[a-z_]+")
@@ -124,6 +124,7 @@ _TALK: Final = "(talk|session|history|data|everything|said|messages|context|repl
 _KEPT: Final = "(context|history|talk)+"
 _POLICY: Final = "(policy|kind)((and)?(policy|kind))*"
 _TURNS: Final = "(turns|messages|replies|requests)"
+_LAST: Final = f"(last number {_TURNS}|number last {_TURNS}|number {_TURNS} last?)"
 _BOUND: Final = "(below|below_sent|to|to below)"
 _SIZED: Final = "(limit|keep|send|make|stay|make_me|use|messages|per_message|replies|size|only|below)*"
 _FORMATS: Final = "(format|lang)((and)(format|lang)|(format|lang))*"
@@ -138,10 +139,10 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "context",
         "window",
         _window,
-        f"{_ASK} (use|remember|keep) only? (last number|number last|number) {_TURNS} only? as_context?",
-        f"{_ASK} (remember|use|keep|make)? as_context? only? (last number|number last) {_TURNS} as_context",
-        f"{_ASK} only (use|remember|keep) (last number|number last|number) {_TURNS} as_context?",
-        f"{_ASK} erase everything? but (last number|number last|number) {_TURNS}",
+        f"{_ASK} (use|remember|keep) only? {_LAST} only? as_context?",
+        f"{_ASK} (remember|use|keep|make)? as_context? only? {_LAST} as_context",
+        f"{_ASK} only (use|remember|keep) {_LAST} as_context?",
+        f"{_ASK} erase everything? but {_LAST}",
         f"{_ASK} (use|make|limit|keep)? window to? number {_TURNS}?",
     ),
     *_act(
@@ -150,8 +151,10 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         _said(erase=True),
         f"{_ASK} erase {_TALK} ((from|in) {_TALK})?",
         f"{_ASK} {_TALK} erase_last",
-        f"want {_TALK} erased",
+        f"(want|REQUEST) {_TALK} erased",
+        "REQUEST? erase_me",
         f"{_ASK} everything erase_last said",
+        f"would_mind erase_ing {_TALK}",
     ),
     *_act(
         "sessions",
@@ -159,6 +162,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         _said(end=True),
         "(REQUEST|want|let_us)? end (session|talk)+",
         "(REQUEST|want|let_us)? (session|talk) end_last",
+        "REQUEST? log_out",
+        "would_mind end_ing (session|talk)+",
         "bye+ done?",
         "done? bye+",
         "(REQUEST|want|let_us)? leave (session|talk)",
@@ -178,10 +183,12 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         _accepted,
         f"i_accept {_POLICY}",
         "i_accept everything?",
-        f"have_read {_POLICY} i_accept",
+        f"have_read {_POLICY} have_read_rest? i_accept",
+        f"have_read i_accept {_POLICY}",
+        f"in? {_POLICY} accept_after",
         f"want accept_verb {_POLICY}",
         f"want {_POLICY} accept_verb",
-        f"half_accept {_POLICY} (accept_rest|i_accept)",
+        f"half_accept {_POLICY} (accept_rest|prefix|i_accept)",
         f"have_read {_POLICY} half_accept accept_rest",
     ),
     *_act(
@@ -198,7 +205,9 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"{_ASK} (leave|end|stop|off) anonymous",
         f"{_ASK} anonymous (leave|end_last|off)",
         f"{_ASK} (turn_verb|turns) anonymous off",
-        "no_longer stay? anonymous stay?",
+        "no_longer stay? anonymous stay? (turn_verb off|leave)?",
+        "no_need stay? anonymous any_more (turn_verb off|leave)?",
+        "name_me",
     ),
     *_act(
         "anonymous",
@@ -211,7 +220,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "stay (talk|session)? anonymous",
         "anonymous stay",
         "(REQUEST|want) (use|keep) anonymous",
-        "REQUEST? (turn_verb|turns) anonymous on",
+        "REQUEST? (turn_verb|turns) anonymous (on|prefix)",
         f"{_ASK} go_anonymous",
     ),
     *_act(
@@ -223,6 +232,9 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"i_keep {_KEPT} self*",
         f"{_ASK} (move|turn_verb|turns) {_KEPT} to_me",
         f"self keep {_KEPT}",
+        f"about? {_KEPT} (keep_inverted|i_do) self*",
+        f"keep_inverted {_KEPT} self+",
+        f"(need_not|REQUEST? neg) (keep|remember) {_KEPT} (i_do|will keep|i_keep) self*",
     ),
     *_act(
         "context",
@@ -238,8 +250,9 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "context",
         "keeper server",
         _said(keeper="server"),
-        f"REQUEST? keep you? {_KEPT} (for_me|you)*",
-        f"REQUEST? {_KEPT} for_me* keep_last",
+        f"REQUEST? (keep|remember) you? {_KEPT} (for_me|you)* to?",
+        "REQUEST? (keep|remember) everything? said for_me+",
+        f"REQUEST? {_KEPT} for_me* (keep_last|remember)",
         f"REQUEST? (move|turn_verb|turns) {_KEPT} to_you",
     ),
     ControlAct(
@@ -250,7 +263,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "limits",
         _size,
         f"{_ASK} reply_verb in? below number unit",
-        f"{_ASK} {_SIZED} {_BOUND}? number unit (messages|replies|per_message|size)* receive?",
+        f"{_ASK} {_SIZED} {_BOUND}? number unit (messages|replies|per_message|size|below)* (receive|stay)?",
+        f"(messages|replies|size)+ {_BOUND} number unit limit",
         "can_only below? number unit (per_message|messages|replies)* receive?",
         needs=("limit", "below", "below_sent", "can_only"),
     ),
@@ -296,9 +310,19 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"{_ASK} (use|stay|make_me|turn_verb) (to|in)* {_FORMATS} only?",
         f"(want) only? {_FORMATS} only",
         f"(want) only {_FORMATS}",
+        "want in? lang",
+        "(REQUEST|want|let_us) (to|in)* lang (use|stay|reply_verb|read_rest)",
+        "let_us (use|stay|make_me|turn_verb|move|reply_verb) (to|in)* lang",
     ),
-    ControlAct("accept", "formats", _compiled("(in|to)? lang"), _reads, needs_please=True),
-    *_act("accept", "formats", _does_not_read, "i_cannot_read format ((and)? format)* read_rest?"),
+    ControlAct("accept", "formats", _compiled("(in|to)? lang (reply_verb|replies)?"), _reads, needs_please=True),
+    ControlAct("accept", "formats", _compiled(f"only {_FORMATS}|{_FORMATS} only"), _reads, needs_please=True),
+    *_act(
+        "accept",
+        "formats",
+        _does_not_read,
+        "i_cannot_read format ((and)? format)* read_rest?",
+        "REQUEST? neg send format ((and)? format)*",
+    ),
     *_act(
         "stream",
         "stream off",
@@ -307,6 +331,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "REQUEST? neg (stream|send) neg (partial|replies)?",
         "REQUEST? neg replies stream",
         "REQUEST? (stop|leave|off|end) (stream|partial|send partial) replies?",
+        "REQUEST? stop replies (stream|partial send?)",
         "REQUEST? (turn_verb|turns) (stream|partial) off",
         "(REQUEST|want|send)* only whole_answers",
         "(REQUEST|want|send)+ whole_answers only",
@@ -315,8 +340,10 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "REQUEST? (turn_verb|turns) (off (stream|partial)|(stream|partial) off) want whole_answers",
         "REQUEST? stream (leave|stop|neg)",
         "send only whole_answers",
-        "(REQUEST|want)? (send|reply_verb) replies? at_once_whole",
-        "want replies at_once_whole",
+        "REQUEST? send only? whole_answers neg (stream|partial)",
+        "(REQUEST|want)? (send|reply_verb|show)? (replies|whole_answers)? only? at_once_whole",
+        "(want receive?|would_like) (replies|whole_answers) receive? at_once_whole receive?",
+        "REQUEST? wait_whole before_sent?",
     ),
     *_act(
         "stream",
@@ -326,11 +353,11 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "(REQUEST|want)? (stream|send) to_me? replies stream",
         "(REQUEST|want)? send partial as_they_come?",
         "want partial as_they_come?",
-        "(REQUEST|want)? (send|reply_verb) replies? as_they_come",
-        "want replies as_they_come",
+        "(REQUEST|want)? (send|reply_verb|show) replies? as_they_come+",
+        "(want receive?|would_like) replies receive? as_they_come+ receive?",
         "partial as_they_come",
         "(REQUEST|want)? (stay|make_me|on) (stream|partial)",
-        "(REQUEST|want)? (turn_verb|turns) (stream|partial) on",
+        "(REQUEST|want)? (turn_verb|turns) (stream|partial) (on|prefix)",
         "(REQUEST|want)? (turn_verb|turns) on (stream|partial)",
         "REQUEST replies stream",
         "REQUEST partial send",
@@ -355,18 +382,24 @@ TOPIC_PHRASES: Final = _topics(
         ("upload", f"thing {_GAP} big|upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),
         ("authentication", "login"),
         ("limits", f"how_many {_GAP} (requests|messages) {_GAP} per|limits|how_many {_GAP} send"),
-        ("limits", f"size {_GAP} messages|messages {_GAP} size"),
+        ("limits", f"(size|big) {_GAP} messages|messages {_GAP} (size|big)"),
         ("anonymous", "anonymous|go_anonymous"),
+        (
+            "policy",
+            f"how_long {_GAP} ((erase|erase_last) {_GAP} {_MINE}|{_MINE} {_GAP} (erased|erase_last|store_verb|keep))",
+        ),
         ("policy", f"how_long {_GAP} (keep|keep_last|store_verb|i_keep|remember|use|we_keep) {_GAP} {_MINE}"),
         ("history", f"look {_GAP} last {_GAP} {_TURNS}"),
         ("policy", f"(store_verb|share|happens|use|look|keep) {_GAP} (data|messages|third_parties)"),
         ("policy", f"(happens|share) {_GAP} data|(data|messages|talk) {_GAP} store_verb|data {_GAP} share"),
         ("policy", f"how_long {_GAP} {_MINE} {_GAP} (store_verb|keep)"),
+        ("policy", f"happens {_GAP} {_MINE}|private"),
         ("ethics", "ethics"),
         ("policy", "policy|kind|law|third_parties|location|i_accept|half_accept"),
         ("stream", "stream|partial|whole_answers|as_they_come"),
         ("history", f"(show|send|so_far|reply_verb|move) {_GAP} (history|last|talk|said)|talk {_GAP} show"),
         ("history", f"so_far|history|(show|send|which) {_GAP} (last|number last) {_GAP} {_TURNS}"),
+        ("history", f"first {_GAP} ({_TURNS}|said|so_far)"),
         ("history", "last number (messages|turns)|number last (messages|turns)"),
         ("context", f"(who|how_many|remember) {_GAP} (context|turns|remember)|context|window|as_context"),
         ("sessions", "sessions|talks|new (talk|session)|session|headless|background|resume"),

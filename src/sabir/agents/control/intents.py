@@ -14,7 +14,7 @@ from sabir.guard.assent import is_cancel
 from sabir.message import CONTROL, Message
 
 from .grammar import ACTS, TOPIC_PHRASES, row
-from .lexicon import LEXICONS, NUMBER, UNKNOWN, Sentence
+from .lexicon import LEXICONS, NUMBER, UNKNOWN, Sentence, Tag
 from .vocabulary import read_vocabulary
 
 TOPICS: Final[Mapping[str, str]] = {
@@ -70,6 +70,7 @@ _ACTING_TAGS: Final = (
     "go_anonymous", "keep", "keep_last", "i_keep", "limit", "below", "below_sent", "stream", "partial", "i_read",
     "i_read_only", "i_cannot_read",
 )  # fmt: skip
+_REQUESTS: Final = ("request", "request_if_polite", "request_if_asked")
 _MAX_READ: Final = 2000  # characters; a request comes at the beginning
 _MAX_ACTS: Final = 400  # characters; a request for an act is short
 
@@ -138,7 +139,7 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
     if is_cancel(text):
         return Wish("cancel", act="cancel")
     for sentences in readings:
-        said = _without_done(sentences)
+        said = [_without_tail(sentence) for sentence in _without_done(sentences)]
         if len(said) == 1 and not said[0].has(UNKNOWN) and (wish := _act_of(said[0])) is not None:
             return wish
     words = read_vocabulary(text)
@@ -146,14 +147,22 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
 
 
 def _without_done(sentences: list[Sentence]) -> list[Sentence]:
-    """The sentences without "we are done", which may precede a request and asks for nothing itself."""
-    shorter = [
-        replace(sentence, tags=sentence.tags[1:])
-        if sentence.tags[0].name == "done" and len(sentence.tags) > 1
-        else sentence
-        for sentence in sentences
-    ]
-    return [item for item in shorter if [tag.name for tag in item.tags] != ["done"]]
+    """The sentences without "we are done", which may stand beside a request and asks for nothing itself."""
+    shorter = [replace(sentence, tags=_without_done_at_the_ends(sentence.tags)) for sentence in sentences]
+    return [sentence for sentence in shorter if sentence.tags]
+
+
+def _without_done_at_the_ends(tags: tuple[Tag, ...]) -> tuple[Tag, ...]:
+    start = 1 if tags[0].name == "done" else 0
+    end = len(tags) - 1 if tags[-1].name == "done" else len(tags)
+    return tags[start:end]
+
+
+def _without_tail(sentence: Sentence) -> Sentence:
+    """The sentence without a question at its end that makes the request polite: "…, will you?"."""
+    if len(sentence.tags) == 1 or sentence.tags[-1].name not in _REQUESTS:
+        return sentence
+    return replace(sentence, tags=sentence.tags[:-1], asks=False)
 
 
 def _act_of(sentence: Sentence) -> Wish | None:
@@ -172,7 +181,7 @@ def _may_act(sentence: Sentence) -> bool:
     opener = sentence.tags[0].name
     if opener == "request_if_polite":  # "can you …?" may ask about abilities; "can you please …?" is a request
         return sentence.is_polite
-    if opener == "request_if_asked":  # in Spanish, without the question mark, it is a statement
+    if opener in ("request_if_asked", "would_mind"):  # in Spanish, without the question mark, it is a statement
         return sentence.asks
     return not sentence.asks or opener == "request"
 

@@ -1,6 +1,6 @@
 """Turns a sentence into a list of tags: the meaning of each phrase, by the table of one language. Pure.
 
-Takes linear time: each word is looked up once per phrase that starts with it.
+Takes linear time: each word is looked up once per length of the phrases that start with it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ _VERBS: Final = frozenset({
     "erase", "erase_last", "end", "end_last", "keep", "keep_last", "limit", "stay", "leave", "send", "use", "look",
     "remember", "stop", "turn_verb", "resume", "make_me",
 })  # fmt: skip
+_FIRST_PERSON: Final = frozenset({
+    "i_accept", "half_accept", "want", "will", "i_keep", "i_read", "i_read_only", "can_only", "i_do", "would_like",
+})  # fmt: skip
 _ALSO_NOUNS: Final = frozenset({"erase", "end", "keep", "limit", "resume", "stop"})
 UNKNOWN: Final = "unknown"
 NUMBER: Final = "number"
+PREFIX: Final = "prefix"  # the end of a German verb that looks like a determiner: "schalte das Streaming ein"
 _ENDS: Final = frozenset(".!?;\n")
 _SKIPPED: Final = frozenset(",¡¿")
 _WORD: Final = re.compile(
@@ -78,28 +82,36 @@ def _digit_blanks(word: str) -> str:
 
 
 class Lexicon:
-    """The phrases of one language."""
+    """The phrases of one language. Commas and small words such as "please" and "just" may stand inside a phrase."""
 
     def __init__(self, name: str, table: Mapping[str, str]) -> None:
         self.name = name
         self._elisions = name == "french"
-        self._phrases: dict[str, list[tuple[tuple[str, ...], Tag]]] = {}
-        taken: set[tuple[str, ...]] = set()
+        self._phrases: dict[tuple[str, ...], Tag] = {}
+        self._inner = frozenset(phrase.strip() for phrase in table["inner"].split("|"))
+        self._polite = frozenset(phrase.strip() for phrase in table[POLITE].split("|"))
         rows = [
-            (tag, phrase)
+            (tag, phrase.strip())
             for tag, phrases in table.items()
-            if not tag.startswith("words_")  # those are for sabir.agents.control.vocabulary
+            if tag != "inner" and not tag.startswith("words_")  # those are for sabir.agents.control.vocabulary
             for phrase in phrases.split("|")
         ]
-        for spell in (lambda text: text, _without_umlauts, _without_accents):
-            for tag, phrase in rows:
-                words = tuple(words_of(spell(phrase.strip()), elisions=self._elisions))
-                if words not in taken:  # the first row wins, and a spelling without accents never hides a word
-                    taken.add(words)
-                    title, _, value = tag.partition(":")
-                    self._phrases.setdefault(words[0], []).append((words, Tag(title, value)))
-        for phrases in self._phrases.values():
-            phrases.sort(key=lambda phrase: -len(phrase[0]))
+        rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_umlauts(phrase)) != phrase]
+        rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_accents(phrase)) != phrase]
+        for tag, phrase in rows:  # the first row wins, so a spelling without accents never hides a word
+            title, _, value = tag.partition(":")
+            self._phrases.setdefault(self._words(phrase), Tag(title, value))
+        self._lengths: dict[str, list[int]] = {}
+        for phrase_words in sorted(self._phrases, key=len, reverse=True):
+            lengths = self._lengths.setdefault(phrase_words[0], [])
+            if len(phrase_words) not in lengths:
+                lengths.append(len(phrase_words))
+
+    def _words(self, phrase: str) -> tuple[str, ...]:
+        words = phrase.split()
+        if all(map(str.isalpha, words)) and phrase.islower() and "ß" not in phrase:
+            return tuple(words)  # most phrases; much faster than the general case
+        return tuple(words_of(phrase, elisions=self._elisions))
 
     def sentences(self, text: str) -> list[Sentence]:
         """The meaningful sentences of a text; those with only fillers are left out."""
@@ -121,8 +133,10 @@ class Lexicon:
         place = 0
         while place < len(words):
             length, tag = self._at(words, place)
-            place += length
             yield tag
+            if length > 1 and not self._polite.isdisjoint(words[place : place + length]):
+                yield Tag(POLITE)
+            place += length
         yield Tag("end_mark", ".")
 
     def _at(self, words: list[str], place: int) -> tuple[int, Tag]:
@@ -130,16 +144,17 @@ class Lexicon:
         if word in _ENDS:
             return 1, Tag("end_mark", word)
         if word in _SKIPPED:
-            return 1, Tag(FILLER)
-        for phrase, tag in self._phrases.get(word, ()):
-            # A comma may be inside a phrase ("alles, was ich gesagt habe"), so phrases are compared without commas.
-            if len(phrase) == 1 or tuple(words[place : place + len(phrase)]) == phrase:
-                if len(phrase) == 1 and is_number_word(word, self.name):
-                    break
-                return len(phrase), tag
-            length = _with_commas(words, place, phrase)
-            if length:
-                return length, tag
+            return 1, Tag(FILLER, word)
+        lengths = self._lengths.get(word, [])
+        if lengths:
+            ahead = range(place + 1, min(place + 2 * lengths[0], len(words)))
+            spoken_at = [place, *(spot for spot in ahead if words[spot] != ",")]
+            main_at = [place, *(spot for spot in spoken_at[1:] if words[spot] not in self._inner)]
+            for length in lengths:
+                for spots in (spoken_at[:length], main_at[:length]):
+                    tag = self._phrases.get(tuple(words[spot] for spot in spots))
+                    if tag is not None and not (length == 1 and is_number_word(word, self.name)):
+                        return spots[-1] + 1 - place, tag
         return self._number_at(words, place)
 
     def _number_at(self, words: list[str], place: int) -> tuple[int, Tag]:
@@ -167,7 +182,7 @@ def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
     """
     said: list[Tag] = []
     subject, may_be_noun = False, False
-    for tag in tags:
+    for tag in _with_relative_clause(_with_prefix(list(tags))):
         if tag.name == OF and may_be_noun:
             said.append(Tag(UNKNOWN))
         may_be_noun = tag.name in _ALSO_NOUNS
@@ -182,16 +197,22 @@ def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
     return tuple(said)
 
 
-def _with_commas(words: list[str], place: int, phrase: tuple[str, ...]) -> int:
-    """How many words a phrase covers if there are commas between its words; 0 if it is not there."""
-    end = place
-    for wanted in phrase:
-        while end > place and end < len(words) and words[end] == ",":
-            end += 1
-        if end >= len(words) or words[end] != wanted:
-            return 0
-        end += 1
-    return end - place
+def _with_relative_clause(tags: list[Tag]) -> list[Tag]:
+    """The tags, with "that's all I accept" made unknown: without a comma, the second half limits the first."""
+    return [
+        Tag(UNKNOWN) if tag.name == "done" and tags[place].name in _FIRST_PERSON else tag
+        for place, tag in enumerate(tags[:-1], 1)
+    ] + tags[-1:]
+
+
+def _with_prefix(tags: list[Tag]) -> list[Tag]:
+    """The tags, with a determiner at the end read as part of the verb if it can be that."""
+    place = len(tags) - 1
+    while place >= 0 and tags[place].name in (FILLER, POLITE):
+        place -= 1
+    if place > 0 and tags[place].value == PREFIX:
+        return [*tags[:place], Tag(PREFIX), *tags[place + 1 :]]
+    return tags
 
 
 def _without_umlauts(text: str) -> str:

@@ -13,6 +13,7 @@ from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
 from .lexicon import words_of
 
 MAX_WORDS: Final = 50
+_LONGEST: Final = 8  # words of an opener
 _QUOTES: Final = frozenset("\"'“”„«»‘`")
 _BESIDE: Final = (  # words before or after the request that do not change it
     ("from", "now", "on"), ("from", "here", "on"),
@@ -21,6 +22,11 @@ _BESIDE: Final = (  # words before or after the request that do not change it
     ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"), ("svp",), ("stp",),
 )  # fmt: skip
 _JOINERS: Final = frozenset({",", "or", "and", "oder", "und", "o", "y", "ou", "et", "nor"})
+# Answers of two words.
+_PAIRS: Final = {
+    ("peut", "être"): "peut-être", ("tal", "vez"): "tal vez", ("not", "sure"): "not sure", ("no", "sé"): "no sé",
+    ("weiss", "nicht"): "weiß nicht", ("don't", "know"): "don't know",
+}  # fmt: skip
 _REPEATED: Final = frozenset({"par", "con", "mit", "with"})  # "par oui ou par non"
 
 
@@ -33,9 +39,8 @@ class Openers:
         self._if_only = self._phrases(table["words_if_only"])
         self._only_words = {word for phrase in self._phrases(table["only"]) if len(phrase) == 1 for word in phrase}
 
-    def _phrases(self, phrases: str) -> list[tuple[str, ...]]:
-        split = [tuple(words_of(phrase, elisions=self._elisions)) for phrase in phrases.split("|")]
-        return sorted(split, key=len, reverse=True)
+    def _phrases(self, phrases: str) -> frozenset[tuple[str, ...]]:
+        return frozenset(tuple(words_of(phrase, elisions=self._elisions)) for phrase in phrases.split("|"))
 
     def read(self, text: str) -> list[str] | None:
         words = words_of(text, elisions=self._elisions)
@@ -43,9 +48,9 @@ class Openers:
             words.pop()
         words = _without_beside(words)
         for phrases, is_only in ((self._only, True), (self._if_only, False)):
-            for phrase in phrases:
-                if tuple(words[: len(phrase)]) == phrase:
-                    found = self._listed(words[len(phrase) :], is_only)
+            for length in range(_LONGEST, 0, -1):
+                if tuple(words[:length]) in phrases:
+                    found = self._listed(words[length:], is_only)
                     if found is not None:
                         return found
         return None
@@ -57,7 +62,7 @@ class Openers:
             return None
         found: list[str] = []
         expects_word = True
-        for word in (word for word in words if word not in _QUOTES):
+        for word in _with_pairs([word for word in words if word not in _QUOTES]):
             if word in _JOINERS and not expects_word:
                 expects_word = True
             elif word in _REPEATED and expects_word and found:
@@ -68,6 +73,17 @@ class Openers:
             elif word not in _JOINERS:
                 return None  # two words without a comma: a sentence, not a list
         return found if 2 <= len(found) <= MAX_WORDS and not expects_word else None
+
+
+def _with_pairs(words: list[str]) -> list[str]:
+    joined: list[str] = []
+    for word in words:
+        pair = _PAIRS.get((joined[-1], word)) if joined else None
+        if pair is not None:
+            joined[-1] = pair
+        else:
+            joined.append(word)
+    return joined
 
 
 def _without_beside(words: list[str]) -> list[str]:
