@@ -283,9 +283,10 @@ def suggestion(given: object, known: Iterable[str], otherwise: str = "choose fro
     With an empty ``otherwise``, the result is empty if no name is similar.
     """
     names = list(known)
-    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
+    bare = {name.lstrip("-"): name for name in reversed(names)}  # the dashes of flags are no likeness
+    near = difflib.get_close_matches(str(given).lstrip("-"), list(bare), n=1, cutoff=0.5)
     if near:
-        return f"did you mean {place}{near[0]}?"
+        return f"did you mean {place}{bare[near[0]]}?"
     if not otherwise:
         return ""
     return f"{otherwise} {', '.join(names)}" if names else "there are none"

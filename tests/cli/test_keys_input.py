@@ -50,6 +50,7 @@ def test_a_site_that_is_not_there_cannot_be_removed(tmp_path: Path, capsys: pyte
         (("check", "--protocol", "nlwep", "http://127.0.0.1:9"), "did you mean nlweb?"),
         (("ask", "http://127.0.0.1:9", "hi", "--contol"), "unrecognized arguments: --contol; did you mean --control?"),
         (("keys", "add", "dave", "--dais=3"), "did you mean --days?"),
+        (("ask", "--nosuch", "http://127.0.0.1:9", "hi"), "unrecognized arguments: --nosuch\n"),  # --ca is not like it
         (("frobnicate",), "invalid choice: 'frobnicate' (choose from"),
     ],
 )

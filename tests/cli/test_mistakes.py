@@ -10,6 +10,8 @@ import pytest
 
 from sabir import Gateway, agent
 from sabir.cli import main
+from sabir.config.app_file import load_app
+from sabir.config.importing import imported
 from sabir.config.load import load
 from sabir.errors import ConfigError
 from sabir.events import Field
@@ -87,6 +89,34 @@ def test_a_module_that_cannot_be_used_is_one_line_with_file_and_line(
     assert main(["config", "check", str(tmp_path / "sabir.yaml")]) == 2
     said = capsys.readouterr().err.strip()
     assert expected in said and len(said.splitlines()) == 1
+
+
+IN_A_FILE = [
+    ("from sabir import agent\n\n@agent\nclass Foo:\n    pass\n", ":3: @agent: Foo is a class"),
+    ("from sabir import agent\n\n@agent\ndef x():\n    return 1\n", ":3: @agent: x takes no turn"),
+    ("from sabir import Field\n\nField('a', 'A', 'colour')\n", ":3: ValueError: Field 'a': kind is 'colour'"),
+    (
+        "from sabir import Gateway, agent\n@agent\ndef x(turn): ...\nGateway(x, home='h', beside=[x])\n",
+        ":4: beside: expected async context managers",
+    ),
+    ("import json\n\njson.loads('{')\n", ":3: JSONDecodeError: "),
+    ("def x(:\n", ":1: invalid syntax"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), IN_A_FILE)
+def test_a_mistake_is_reported_with_the_line_of_the_file_and_not_of_what_it_called(
+    tmp_path: Path, text: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"shop_{uuid4().hex}"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as used:
+        imported(f"{module}:x", tmp_path, "agents: 'clerk'")
+    with pytest.raises(ConfigError) as served:
+        load_app(f"{module}.py")
+    assert f"cannot import {module}:x: {tmp_path / module}.py{expected}" in str(used.value)
+    assert str(served.value).startswith(f"{module}.py{expected}")
 
 
 def test_a_configuration_without_agents_does_not_serve_the_demo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from cli.terminal import ESCAPES, Terminal
 from conftest import Served, serving
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
+from sabir.cli.ingest import Bar
 from sabir.cli.wrapping import wrapped
+from sabir.search import IngestProgress
 
 LONG = "a long task whose words do not fit into one line of a narrow terminal, so that they have to be broken somewhere"
 
@@ -81,6 +84,32 @@ def test_what_is_escaped_is_counted_as_it_is_printed(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("COLUMNS", "60")
     lines = wrapped("\x1b[31mred\x1b[0m \u202eevil\u202c " * 8).split("\n")
     assert len(lines) > 3 and all(len(line) <= 60 and line.isprintable() for line in lines)
+
+
+def test_the_report_of_a_check_is_broken_between_words(gateway: Served, tmp_path: Path) -> None:
+    _, lines = screen(tmp_path, "check", gateway.url, "--binding", "http", "--verbose")
+    shown = [line for line in lines if " ok " in line or line.startswith((" ", "ours"))]
+    assert len(shown) > 100 and all(len(line) <= 80 for line in shown)
+    assert "our decision where the standard is silent" in " ".join(" ".join(shown).split())
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 200])
+@pytest.mark.parametrize("name", ["feed.xml", f"/srv/{'a-long-folder/' * 9}feed.xml"])
+def test_a_progress_bar_is_one_line(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = Screen()
+    bar = Bar(name, out)
+    bar.show(IngestProgress(done=12, total=24, items=340, rate=170.0))
+    bar.show_share(0.5)
+    lines = [ESCAPES.sub("", line) for line in out.getvalue().split("\r") if line]
+    assert len(lines) == 2 and all(len(line) < columns for line in lines)
+    if columns >= 80:
+        assert all("feed.xml [##############--------------] " in line for line in lines)
+        assert lines[0].endswith("0:02 left")
 
 
 @pytest.mark.parametrize("command", ["tools", "agents"])

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from sabir.conformance.base import LEVELS, CheckOutcome, CheckReport
-from sabir.conformance.report import as_evidence, as_json, as_junit, as_table
+from sabir.conformance.report import INDENT, as_evidence, as_json, as_junit, as_table
 from sabir.conformance.suites import BINDINGS, Options, suite, suite_names
 
 from .address import address_of
 from .ask import trust
 from .printing import say, say_json
 from .seconds import pause, seconds
+from .wrapping import wrapped
 
 SCHEMES: Final = ("http", "https", "ws", "wss", "amqp", "amqps")
 
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(as_json(report).encode())
     else:
-        say(as_table(report, verbose=arguments.verbose))
+        say(wrapped(as_table(report, verbose=arguments.verbose), indent=INDENT))
     failed = report.failed(arguments.level)
     if arguments.evidence and not arguments.json:
         say(as_evidence(failed))

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{arguments.app}: expected a Python file, such as app.py; for a configuration: sabir serve")
     place: str = arguments.app
     if not path_of(place).is_file():
-        raise ConfigError(f"{path_of(place)}: no such file")
+        raise ConfigError(f"{path_of(place)}: no such file; `sabir init` writes an app.py")
     sock, serving = _bound(arguments)
     if arguments.no_reload:
         return serve_app(place, serving, arguments.log_level, [sock])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -276,27 +277,35 @@ class Bar:
     """A progress bar on a terminal; silent elsewhere."""
 
     def __init__(self, name: str, out: TextIO, width: int = 28) -> None:
-        self._name, self._out, self._width = name[-40:], out, width
+        self._name = name
+        self._out = out
+        self._width = width
         self._lives = out.isatty()
 
     def show(self, progress: IngestProgress) -> None:
         if self._lives:
-            self._out.write(f"\r\x1b[2K{self.line(progress)}")
-            self._out.flush()
+            self._write(self._state(progress))
 
     def show_share(self, share: float) -> None:
         """The same if only a share is known: ``vectors [#####-----] 50 %``."""
         if self._lives:
             full = round(share * self._width)
-            self._out.write(f"\r\x1b[2K{self._name} [{'#' * full}{'-' * (self._width - full)}] {share:.0%}")
-            self._out.flush()
+            self._write(f" [{'#' * full}{'-' * (self._width - full)}] {share:.0%}")
 
-    def line(self, progress: IngestProgress) -> str:
-        """``feed.xml [#####-----] 12/24  340 items  170/s  0:02 left``."""
+    def _write(self, state: str) -> None:
+        """Replace the line. It has to fit, because only one line can be replaced: a long name loses its front."""
+        columns = shutil.get_terminal_size().columns - 1
+        room = max(1, columns - len(state))
+        name = self._name if len(self._name) <= room else f"…{self._name[len(self._name) - room + 1 :]}"
+        self._out.write(f"\r\x1b[2K{f'{name}{state}'[:columns]}")
+        self._out.flush()
+
+    def _state(self, progress: IngestProgress) -> str:
+        """What follows the name: `` [#####-----] 12/24  340 items  170/s  0:02 left``."""
         full = round(progress.share * self._width)
         left = progress.remaining
         return (
-            f"{self._name} [{'#' * full}{'-' * (self._width - full)}] {progress.done}/{progress.total}"
+            f" [{'#' * full}{'-' * (self._width - full)}] {progress.done}/{progress.total}"
             f"  {progress.items} items  {progress.rate:.0f}/s" + (f"  {_clock(left)} left" if left is not None else "")
         )
 

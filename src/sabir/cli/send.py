@@ -66,7 +66,7 @@ def _text(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except OSError as exc:
-        raise ConfigError(f"{name}: {exc.strerror}") from None
+        raise ConfigError(f"{name}: {exc.strerror}; expected a file with the message as JSON") from None
 
 
 def message_of(text: str, arguments: argparse.Namespace) -> Envelope:

@@ -11,6 +11,7 @@ import msgspec
 
 from sabir.agents.site.settings import FOLDER
 from sabir.config.load import load
+from sabir.errors import ConfigError
 
 from .ingest import opened
 from .printing import say, say_json
@@ -30,6 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, flags={"home": arguments.home})
+    if arguments.home is not None and not Path(arguments.home).is_dir():
+        raise ConfigError(f"--home: {arguments.home} does not exist")
     there = (Path(settings.home) / FOLDER).exists() or settings.search.index is not None
     sites = asyncio.run(_sites(opened(settings))) if there else ()  # imported late: the search engine is slow to load
     if arguments.json:

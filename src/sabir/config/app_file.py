@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from sabir.agent import Agent
-from sabir.errors import ConfigError
+from sabir.errors import ConfigError, MissingExtra
 from sabir.gateway.collecting import collecting
+
+from .importing import mistake
 
 if TYPE_CHECKING:
     from sabir.gateway.gateway import Gateway
@@ -90,7 +91,7 @@ def _is_gateway(value: Any) -> bool:
 
 def _run(path: Path) -> ModuleType:
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file")
+        raise ConfigError(f"{path}: no such file; `sabir init` writes an app.py")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)  # as `python app.py` does
@@ -101,21 +102,8 @@ def _run(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except SyntaxError as exc:
-        raise ConfigError(f"{exc.filename}:{exc.lineno}: {exc.msg}") from None
-    except ConfigError:
+    except MissingExtra:  # already says what to install
         raise
     except Exception as exc:
-        raise ConfigError(f"{place_in_file(exc, path)}: {type(exc).__name__}: {exc}") from None
+        raise ConfigError(mistake(exc).removeprefix(f"{Path.cwd()}{os.sep}")) from None
     return module
-
-
-def place_in_file(exc: BaseException, path: Path) -> str:
-    """The last line below the file's folder in a traceback: ``app.py:12``, ``helper.py:3``."""
-    folder = path.resolve().parent
-    frames = traceback.extract_tb(exc.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    if not own:
-        return str(path)
-    name = Path(own[-1].filename)
-    return f"{path if name == path.resolve() else name.relative_to(folder)}:{own[-1].lineno}"

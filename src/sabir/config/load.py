@@ -83,7 +83,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
-        raise ConfigError(f"{path}: {exc.strerror or exc}") from exc
+        hint = "; `sabir init` writes a sabir.yaml" if isinstance(exc, FileNotFoundError) else ""
+        raise ConfigError(f"{path}: {exc.strerror or exc}{hint}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path}: expected UTF-8; byte {exc.start} is not") from None
     try:

@@ -12,6 +12,7 @@ import msgspec
 from .base import LEVELS, CheckOutcome, CheckReport
 
 MARKS: Final = {"passed": "ok", "failed": "FAILED", "declined": "declined", "skipped": "skipped"}
+INDENT: Final = " " * 12  # of what continues a line of the table
 FEW: Final = 5  # checks skipped for the same reason that are still listed one by one
 
 
@@ -30,10 +31,11 @@ def as_table(report: CheckReport, *, verbose: bool = False) -> str:
         lines += map(_line, of_binding) if verbose else _not_passed(of_binding)
         lines.append("")
     lines += report.notes
+    numbers = {level: _numbers([one for one in report.outcomes if one.level == level]) for level in LEVELS}
+    width = max(map(len, numbers.values()))
     for level in LEVELS:
-        of_level = [outcome for outcome in report.outcomes if outcome.level == level]
         whose = "our decision where the standard is silent" if level == "ours" else f"the standard's {level}"
-        lines.append(f"{level:<7} {_numbers(of_level):<58} {whose}")
+        lines.append(f"{level:<7} {numbers[level]:<{width}}  {whose}")
     return "\n".join(lines)
 
 
@@ -57,7 +59,7 @@ def _not_passed(outcomes: list[CheckOutcome]) -> Iterator[str]:
 
 def _line(outcome: CheckOutcome) -> str:
     head = f"  {MARKS[outcome.verdict]:<9} {outcome.level:<7} {outcome.id:<16} {outcome.title}"
-    return f"{head}\n            {outcome.reason}" if outcome.reason else head
+    return f"{head}\n{INDENT}{outcome.reason}" if outcome.reason else head
 
 
 def as_evidence(outcomes: Sequence[CheckOutcome]) -> str:

@@ -40,7 +40,7 @@ def backup(home: Path, target: Path, store: str | None = None, *, overwrite: boo
     if store is not None and store.startswith("postgres"):
         raise ConfigError("backup: this store is on PostgreSQL; use pg_dump for it, or sabir store copy")
     if not home.is_dir():
-        raise ConfigError(f"backup: {home} does not exist")
+        raise ConfigError(f"backup: {home} does not exist; say where the home is with --config or --home")
     if target.exists() and not overwrite:
         raise ConfigError(f"backup: {target} exists; choose another file, or overwrite it with --force")
     files = size = 0
