@@ -57,7 +57,7 @@ async def test_who_breaks_is_left_out_as_who_is_down(caplog: pytest.LogCaptureFi
         raise KeyError("secret of the inside")
 
     reply = await reply_of(Federation([broken, saying("up", "here")])(asked()))
-    assert reply.labelled("sources").value == {"answered": ["up"], "failed": {"broken": "it failed"}}  # type: ignore[union-attr]
+    assert reply.labelled("sources").value == {"answered": ["up"], "failed": {"broken": "an internal error"}}  # type: ignore[union-attr]
     assert "secret" not in reply.text
     assert "secret of the inside" in caplog.text  # the operator learns it
 

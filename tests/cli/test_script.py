@@ -17,7 +17,7 @@ from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError
 
-EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "echo.py"
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "echo" / "main.py"
 
 
 def script(cwd: Path, **variables: str) -> subprocess.Popen[str]:

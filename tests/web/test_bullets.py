@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -220,7 +222,10 @@ def test_a_gateway_that_wants_a_key_asks_for_it_and_takes_it(found: dict[str, An
     seen = found["signIn"]
     assert "Sign in to ask here" in seen["why"]
     assert seen["agents"] == ["taxi", "parrot", "Another address…"]
-    assert seen["who"] == "Signed in" and seen["words"] == "heard"
+    assert seen["who"] == "Signed in"
+    assert set(seen["words"].values()) == {"heard"}, seen["words"]  # over every protocol
+    assert "sbk_" not in seen["shown"] and "••••••" in seen["shown"]  # the key that the socket sends is not shown
+    assert b"sbk_".hex(" ") not in " ".join(seen["shown"].split())
     assert seen["kept"] == "Signed in" and seen["stored"] is None  # in the tab, not on the disk
 
 
@@ -236,19 +241,24 @@ def test_the_directory_shows_cards_and_lets_people_try(found: dict[str, Any]) ->
     assert '"name": "taxi"' in seen["card"] and seen["health"] == "ok"
     assert seen["tried"] == "Hello" and seen["agent"] == "market"
     assert seen["snippet"].startswith("<script src=") and "/web/widget.js" in seen["snippet"]
+    done = subprocess.run([sys.executable, "-c", seen["python"]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr  # as pasted
 
 
 def test_a_caller_sees_tasks_conversations_and_an_inbox(found: dict[str, Any]) -> None:
     seen = found["activity"]
     assert "completed" in seen["tasks"] or "input required" in seen["tasks"]
-    assert seen["conversations"] == len(seen["afterwards"]) == len(set(seen["afterwards"])) == 2
+    # One over each protocol.
+    assert seen["conversations"] == len(seen["afterwards"]) == len(set(seen["afterwards"])) == 6
     assert "TASK_REQUEST" in seen["inbox"] and "ahoy" in seen["inbox"]
 
 
 def test_an_operator_sees_charts_limits_audit_and_dead_letters(found: dict[str, Any]) -> None:
     seen = found["operate"]
     assert seen["charts"] == 4 and seen["points"] >= 2
-    assert "key:" in seen["audit"] and "nlip-http parrot" in seen["audit"]
+    assert "key:" in seen["audit"] and "turn · nlip-http · parrot" in seen["audit"]
+    outcomes = {line.split("\t")[-1] for line in seen["audit"].splitlines()[1:]}
+    assert "ok" in outcomes and "" not in outcomes
     assert seen["limits"] > 3
     assert "hotel" in seen["dead"] and "the room is taken" in seen["dead"]
 

@@ -138,7 +138,16 @@ def test_the_wire_pane_shows_the_bytes_and_whose_tokens_they_are(found: dict[str
     assert seen["copied"]["curl"].startswith("curl -sN \\\n  'http://127.0.0.1")
 
 
-@pytest.mark.parametrize(("kind", "program"), [("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])])
+def test_a_frame_is_edited_and_sent_again_while_the_chat_goes_on(found: dict[str, Any]) -> None:
+    seen = found["onWire"]["socket"]
+    assert seen["kept"] == {"open": True, "text": '{"format":"text","subformat":"english","content":"edited"}'}
+    assert "Frames (2)" in seen["resent"] and "closed 1005" in seen["resent"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"]), ("Socket", [sys.executable, "-c"])],
+)
 def test_a_copied_request_runs_as_pasted(found: dict[str, Any], kind: str, program: list[str]) -> None:
     done = subprocess.run([*program, found["onWire"]["copied"][kind]], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -158,7 +167,8 @@ def test_files_recordings_and_locations_reach_the_agent_and_pictures_come_back(f
     for protocol in ("nlip", "nlip-ws", "mcp", "a2a"):
         assert "binary/image/png" in seen[protocol]["said"], protocol
         assert seen[protocol]["shown"] == 1, protocol
-    assert "large.bin" in seen["large"] or "structured/uri" in seen["large"]
+    for protocol, said in seen["large"].items():
+        assert "large.bin" in said or "structured/uri" in said, protocol
     assert "location/gps" in seen["location"]
 
 

@@ -318,7 +318,7 @@ def _outcome(task: asyncio.Task[Said], source: str) -> Said:
     if not isinstance(broken, Exception):
         raise broken
     logger.error("Member %s of a federation failed", source, exc_info=broken)
-    return Said(source, failure="it failed")
+    return Said(source, failure="an internal error")
 
 
 def labelled(source: str, message: Message) -> list[Part]:

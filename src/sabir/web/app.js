@@ -35,6 +35,7 @@ const headers = () => (key() ? { Authorization: `Bearer ${key()}` } : {});
 export const place = {
   wire,
   headers,
+  key,
   chosen(input = {}) {
     const name = $("agent").value;
     if (input.files?.length || input.location) withMore.add(name);
@@ -44,8 +45,9 @@ export const place = {
     const protocol = isDeveloper() ? $("protocol").value : finds() && !withMore.has(name) ? "nlweb" : "nlip"; // visitors do not choose
     return { protocol, agent: isDefault ? "" : name, name, mode };
   },
-  finished() {
-    if (wire.exchanges.at(-1)?.response?.status === 401) signIn("Sign in to ask here. Ask the operator of this service for a key.");
+  finished(view) {
+    const status = wire.exchanges.at(-1)?.response?.status; // of a WebSocket it is that of the handshake
+    if (status === 401 || view.events.at(-1)?.code === 401) signIn("Sign in to ask here. Ask the operator of this service for a key.");
   },
   cards: () => cards,
   isDeveloper: () => isDeveloper(),

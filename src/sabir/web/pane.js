@@ -1,11 +1,12 @@
 // The wire pane: the exact bytes of every request and response.
 import { $, button, bytesInWords, copy, make, visible } from "./dom.js";
 import * as cbor from "./cbor.js";
+import { signed } from "./protocols.js";
 
 const PREVIEW = 40_000; // characters of a body that are shown
 function milliseconds(value) {
   if (value === undefined) return "…";
-  return value < 10_000 ? `${value < 10 ? value.toFixed(1) : Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
+  return value < 999.5 ? `${value < 10 ? value.toFixed(1) : Math.round(value)} ms` : `${(value / 1000).toFixed(value < 10_000 ? 2 : 1)} s`;
 }
 
 export class WirePane {
@@ -32,7 +33,7 @@ export class WirePane {
       const known = this.nodes.get(exchange);
       if (known?.stamp === stamp) continue;
       const node = this.exchange(exchange, known ? known.node.open : exchange === exchanges.at(-1));
-      if (known) known.node.replaceWith(node);
+      if (known) replace(known.node, node);
       else this.list.prepend(node);
       this.nodes.set(exchange, { node, stamp });
     }
@@ -49,10 +50,10 @@ export class WirePane {
     const status = response ? String(response.status) : exchange.failure ? "failed" : "…";
     const sent = request.size + sum(exchange.frames, "sent");
     const received = (response?.size ?? 0) + sum(exchange.frames, "received");
-    const tokens = new Tokens(exchange);
+    const tokens = new Tokens(exchange, this.place.key());
     const bodies = [ // drawn before the legend, which says what kinds of tokens they have
       section("Request", headers(requestLine(request), request.headers), body(request.body, tokens, "sent"), this.tools(exchange)),
-      exchange.frames ? frames(exchange, tokens) : null,
+      exchange.frames ? this.frames(exchange, tokens) : null,
       response && !exchange.frames ? section("Response", headers(`HTTP ${response.status} ${response.text}`, response.headers), body(response.body, tokens, "received")) : null,
       exchange.events.length ? events(exchange, tokens) : null,
     ];
@@ -86,18 +87,79 @@ export class WirePane {
   }
 
   edit({ request, protocol }, control) {
-    const area = make("textarea", { className: "edit", rows: 10, spellcheck: false, ariaLabel: "Body to send" }, pretty(request.body) ?? String(request.body ?? ""));
-    const send = button("Send", async () => {
+    editor(control, pretty(request.body) ?? String(request.body ?? ""), async (text) => {
       const headers = Object.fromEntries(Object.entries(request.headers).filter(([name]) => name !== "Idempotency-Key"));
-      const options = { method: request.method, headers, ...(request.method === "GET" ? {} : { body: area.value }) };
-      const pair = await this.wire.fetch(request.url, options, { protocol, what: "sent again, edited" });
+      const options = { method: request.method, headers, ...(request.method === "GET" ? {} : { body: text }) };
+      const pair = await this.wire.fetch(request.url, options, { protocol, what: AGAIN });
       if ((pair[0].headers.get("content-type") ?? "").startsWith("text/event-stream")) for await (const _ of this.wire.events(pair)); // reading records them
       else await this.wire.text(pair);
-    }, { className: "primary" });
-    control.parentNode.after(make("div", { className: "editor" }, area, send));
-    control.disabled = true;
-    area.focus();
+    });
   }
+
+  frames(exchange, tokens) {
+    const rows = exchange.frames.map((frame) => make(
+      "details",
+      { className: `event ${frame.direction}` },
+      make("summary", {}, make("span", { className: "time" }, `+${milliseconds(frame.after)}`), make("b", {}, frame.direction === "sent" ? "↑ sent" : "↓ received"), ` ${typeof frame.data === "string" ? "text" : "CBOR"}, ${bytesInWords(frame.size)}`),
+      frame.direction === "sent" ? this.frameTools(exchange, frame) : null,
+      body(frame.data, tokens, frame.direction),
+    ));
+    return section(`Frames (${rows.length})`, ...rows);
+  }
+
+  frameTools({ request, protocol }, { data }) {
+    if (!(data instanceof Uint8Array)) return null;
+    const message = unsigned(cbor.decode(data));
+    const tools = [button("Copy as Python", (event) => copy(socketPython(request.url, message, this.place.key()), event.target))];
+    if (!hasBytes(message)) tools.push(button("Edit and resend", (event) => editor(event.target, JSON.stringify(message, null, 2), (text) => this.resend(request.url, protocol, JSON.parse(text)))));
+    return make("div", { className: "tools" }, ...tools);
+  }
+
+  // On a connection of its own, so that the chat does not take the answer for one of its own.
+  resend(url, protocol, message) {
+    const socket = this.wire.socket(url, { protocol, what: AGAIN });
+    socket.onopen = () => socket.send(cbor.encode(signed(message, this.place.key())));
+    socket.onmessage = ({ data }) => {
+      const reply = typeof data === "string" ? JSON.parse(data) : cbor.decode(new Uint8Array(data));
+      if (reply.messagetype !== "partial") socket.close();
+    };
+  }
+}
+
+const AGAIN = "sent again, edited";
+
+// A new rendering in the place of the old one; what was opened stays open, and what is being edited stays.
+function replace(old, node) {
+  const opened = [...old.querySelectorAll("details")].map((details) => details.open);
+  node.querySelectorAll("details").forEach((details, at) => { details.open = opened[at] ?? details.open; });
+  const tools = [...node.querySelectorAll(".tools")];
+  const focus = document.activeElement;
+  const editing = [...old.querySelectorAll(".tools")].map((place) => (place.nextElementSibling?.matches(".editor") ? place.nextElementSibling : null));
+  old.replaceWith(node);
+  editing.forEach((form, at) => {
+    if (!form || !tools[at]) return;
+    tools[at].after(form);
+    tools[at].lastElementChild.disabled = true;
+    if (form.contains(focus)) focus.focus();
+  });
+}
+
+// A text area below the buttons; `send` takes its text.
+function editor(control, text, send) {
+  const area = make("textarea", { className: "edit", rows: 10, spellcheck: false, ariaLabel: "Body to send" }, text);
+  const problem = make("p", { className: "failure", role: "alert", hidden: true });
+  const submit = button("Send", async () => {
+    try {
+      problem.hidden = true;
+      await send(area.value);
+    } catch (error) {
+      problem.textContent = visible(error.message);
+      problem.hidden = false;
+    }
+  }, { className: "primary" });
+  control.parentNode.after(make("div", { className: "editor" }, area, submit, problem));
+  control.disabled = true;
+  area.focus();
 }
 
 const sum = (frames, direction) => (frames ?? []).filter((frame) => frame.direction === direction).reduce((total, frame) => total + frame.size, 0);
@@ -108,9 +170,10 @@ function section(title, ...children) {
 }
 
 const SECRET = /^(authorization|x-api-key)$/i;
+const HIDDEN = "••••••";
 
 function headers(line, values) {
-  const rows = Object.entries(values).map(([name, value]) => make("div", {}, make("b", {}, `${name}: `), SECRET.test(name) ? "••••••" : visible(value)));
+  const rows = Object.entries(values).map(([name, value]) => make("div", {}, make("b", {}, `${name}: `), SECRET.test(name) ? HIDDEN : visible(value)));
   return make("div", { className: "headers" }, make("div", {}, visible(line)), ...rows);
 }
 
@@ -142,16 +205,6 @@ function events(exchange, tokens) {
   return section(`Events (${rows.length})`, ...rows);
 }
 
-function frames(exchange, tokens) {
-  const rows = exchange.frames.map((frame) => make(
-    "details",
-    { className: `event ${frame.direction}` },
-    make("summary", {}, make("span", { className: "time" }, `+${milliseconds(frame.after)}`), make("b", {}, frame.direction === "sent" ? "↑ sent" : "↓ received"), ` ${typeof frame.data === "string" ? "text" : "CBOR"}, ${bytesInWords(frame.size)}`),
-    body(frame.data, tokens, frame.direction),
-  ));
-  return section(`Frames (${rows.length})`, ...rows);
-}
-
 // -- CBOR: hex next to a tree that explains each byte -----------------------------------------------------------
 
 function binary(bytes, tokens, direction) {
@@ -161,7 +214,7 @@ function binary(bytes, tokens, direction) {
   } catch (error) {
     return make("div", {}, make("p", { className: "failure" }, error.message), hex(bytes));
   }
-  const dump = hex(bytes);
+  const dump = hex(bytes, tokens.hidden(tree));
   const light = (node, on) => {
     const cells = dump.querySelectorAll("span");
     for (let at = node.start; at < Math.min(node.end, cells.length); at += 1) cells[at].classList.toggle("lit", on);
@@ -171,8 +224,9 @@ function binary(bytes, tokens, direction) {
 
 const HEX_SHOWN = 4096;
 
-function hex(bytes) {
-  const cells = [...bytes.subarray(0, HEX_SHOWN)].map((byte) => make("span", {}, byte.toString(16).padStart(2, "0")));
+function hex(bytes, hidden = []) {
+  const isHidden = (at) => hidden.some(({ start, end }) => at >= start && at < end);
+  const cells = [...bytes.subarray(0, HEX_SHOWN)].map((byte, at) => make("span", {}, isHidden(at) ? "••" : byte.toString(16).padStart(2, "0")));
   const rest = bytes.length > HEX_SHOWN ? ` … ${bytes.length - HEX_SHOWN} more bytes` : "";
   return make("div", { className: "hex", tabIndex: 0, ariaLabel: "Bytes in hexadecimal" }, ...cells, rest);
 }
@@ -199,13 +253,20 @@ const GATEWAY = /sb1\.[\w-]{20,}/g;
 const OWN = /page-[0-9a-f]{8}-[0-9a-f-]{27}/g;
 
 class Tokens {
-  constructor({ request, frames = [] }) {
+  constructor({ request, frames = [] }, key) {
+    this.key = key; // of the caller: never shown
     const sent = [request.body, ...frames.filter((frame) => frame.direction === "sent").map((frame) => frame.data)];
     this.sent = new Set(sent.flatMap((data) => asText(data).match(new RegExp(`${GATEWAY.source}|${OWN.source}`, "g")) ?? []));
     this.seen = new Set();
   }
 
-  mark(text, direction) {
+  hidden(node) { // the nodes of a CBOR tree that hold the key
+    if (!this.key) return [];
+    return node.value === this.key ? [node] : node.children.flatMap((child) => this.hidden(child));
+  }
+
+  mark(whole, direction) {
+    const text = this.key ? whole.replaceAll(this.key, HIDDEN) : whole;
     const nodes = [];
     let last = 0;
     for (const found of text.matchAll(new RegExp(`${GATEWAY.source}|${OWN.source}`, "g"))) {
@@ -247,4 +308,18 @@ export function asPython(request) {
   const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, SECRET.test(name) ? "…" : value]));
   const content = typeof request.body === "string" ? `, content=${JSON.stringify(request.body)}.encode()` : "";
   return `import httpx2\n\nwith httpx2.stream(${JSON.stringify(request.method)}, ${JSON.stringify(request.url)}, headers=${JSON.stringify(headers)}${content}) as response:\n    print(response.status_code)\n    for line in response.iter_lines():\n        print(line)\n`;
+}
+
+// What `signed` added is taken out again: keys are not copied and not edited.
+function unsigned(message) {
+  if (!Array.isArray(message?.submessages)) return message;
+  return { ...message, submessages: message.submessages.filter((part) => !(part.format === "token" && part.subformat === "authentication")) };
+}
+
+const hasBytes = (value) => value instanceof Uint8Array || (typeof value === "object" && value !== null && Object.values(value).some(hasBytes));
+
+export function socketPython(url, message, key) {
+  const bytes = [...cbor.encode(message)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const headers = key ? ', additional_headers={"Authorization": "Bearer …"}' : "";
+  return `from websockets.sync.client import connect\n\nwith connect(${JSON.stringify(url)}${headers}) as socket:\n    socket.send(bytes.fromhex("${bytes}"))  # CBOR\n    for answer in socket:\n        print(answer)\n        if b"messagetypegpartial" not in answer:  # the last one\n            break\n`;
 }

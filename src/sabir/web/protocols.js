@@ -17,7 +17,7 @@ const segment = encodeURIComponent;
 
 export class Protocol {
   constructor(place) {
-    this.place = place; // {wire, agent, name, headers(), base}
+    this.place = place; // {wire, agent, name, headers(), key(), base}
     this.session = {};
     this.trace = null; // the traceparent of the question, if it is to have a timeline
   }
@@ -73,8 +73,9 @@ class Nlip extends Protocol {
       else for (const part of parts) if (isText(part)) yield { kind: "delta", text: part.content };
       return;
     }
-    if (message.messagetype === "error") {
-      yield { kind: "fault", code: labelled("status")?.status, message: message.content };
+    const status = labelled("status")?.status; // of a refusal, which is a control message if it asks for authentication
+    if (message.messagetype === "error" || status >= 400) {
+      yield { kind: "fault", code: status, message: message.content };
       return;
     }
     const meta = labelled("meta");
@@ -100,23 +101,11 @@ class Nlip extends Protocol {
     const data = message.format === "structured" ? message.content : undefined;
     yield { kind: "reply", text: words.join("\n\n"), data };
   }
-}
 
-export class NlipHttp extends Nlip {
-  static id = "nlip";
-  static label = "NLIP";
-
-  async *ask(input, signal) {
+  async withUploads(input, signal) {
     const files = [];
     for (const file of input.files ?? []) files.push(file.bytes.length > LARGE ? await this.upload(file, signal) : file);
-    const path = this.place.agent ? `/nlip/${segment(this.place.agent)}` : "/nlip";
-    const body = JSON.stringify(this.message({ ...input, files }, false));
-    const pair = await this.post(path, body, { Accept: `text/event-stream, ${JSON_TYPE}` }, signal, "ask");
-    if (!this.isStream(pair)) {
-      yield* this.read((await this.place.wire.json(pair)) ?? unreadable(pair[0]));
-      return;
-    }
-    for await (const event of this.place.wire.events(pair)) yield* this.read(JSON.parse(event.data));
+    return { ...input, files };
   }
 
   // A large file is uploaded separately (ECMA-430 6.4): ask where, upload it, refer to it.
@@ -134,6 +123,28 @@ export class NlipHttp extends Nlip {
     if (!put[0].ok) throw new Error(`The upload of ${file.name} was rejected (${put[0].status}).`);
     return { ...file, part: { format: "structured", subformat: "uri", content: target, label: file.name } };
   }
+}
+
+export class NlipHttp extends Nlip {
+  static id = "nlip";
+  static label = "NLIP";
+
+  async *ask(input, signal) {
+    const path = this.place.agent ? `/nlip/${segment(this.place.agent)}` : "/nlip";
+    const body = JSON.stringify(this.message(await this.withUploads(input, signal), false));
+    const pair = await this.post(path, body, { Accept: `text/event-stream, ${JSON_TYPE}` }, signal, "ask");
+    if (!this.isStream(pair)) {
+      yield* this.read((await this.place.wire.json(pair)) ?? unreadable(pair[0]));
+      return;
+    }
+    for await (const event of this.place.wire.events(pair)) yield* this.read(JSON.parse(event.data));
+  }
+}
+
+// A browser sends no headers with a WebSocket, so the key of the caller is in each message.
+export function signed(message, key) {
+  if (!key) return message;
+  return { ...message, submessages: [...(message.submessages ?? []), { format: "token", subformat: "authentication", content: key }] };
 }
 
 export class NlipSocket extends Nlip {
@@ -163,13 +174,14 @@ export class NlipSocket extends Nlip {
 
   async *ask(input, signal) {
     await this.open(signal);
-    const asked = { ...this.message(input, true), ...(this.trace ? { traceparent: this.trace } : {}) };
+    const message = this.message(await this.withUploads(input, signal), true);
+    const asked = { ...message, ...(this.trace ? { traceparent: this.trace } : {}) };
     for await (const message of this.exchange(asked, signal)) yield* this.read(message);
   }
 
   async *exchange(message, signal) {
     const frames = new Frames(this.socket, signal);
-    this.socket.send(this.cbor.encode(message));
+    this.socket.send(this.cbor.encode(signed(message, this.place.key())));
     try {
       for (;;) {
         const data = await frames.next();

@@ -48,5 +48,5 @@ function snippet(title, text) {
 }
 
 const mcpConfig = () => JSON.stringify({ mcpServers: { sabir: { type: "http", url: at("/mcp") } } }, null, 2);
-const python = () => `from sabir import connect\n\nasync with connect(${JSON.stringify(at("/").replace(/\/$/, ""))}) as peer:\n    reply = await peer.ask("Hello")\n    print(reply.text)`;
+const python = () => `from sabir import blocking\n\nwith blocking.connect(${JSON.stringify(at("/").replace(/\/$/, ""))}) as peer:\n    print(peer.ask("Hello").text)`;
 const widget = () => `<script src="${at("/web/widget.js")}" data-mode="chat" async></scr` + "ipt>";

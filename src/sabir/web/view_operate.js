@@ -44,7 +44,12 @@ async function showAudit(root, place) {
     return;
   }
   const { entries } = await response.json();
-  root.replaceChildren(entries.length ? table(["When", "Who", "What", "Outcome"], entries.map((entry) => [new Date(entry.at * 1000).toLocaleTimeString(), visible(entry.caller ?? ""), visible(`${entry.door ?? ""} ${entry.agent ?? ""}`), visible(entry.outcome ?? "")])) : make("p", { className: "empty" }, "No entries yet."));
+  root.replaceChildren(entries.length ? table(["When", "Who", "What", "Outcome"], entries.map(auditRow)) : make("p", { className: "empty" }, "No entries yet."));
+}
+
+function auditRow({ at: seconds, caller = "", kind, door = "", agent = "", outcome = "ok" }) { // the log leaves out what is usual
+  const badge = make("span", { className: outcome === "ok" ? "badge" : "badge bad" }, visible(outcome));
+  return [new Date(seconds * 1000).toLocaleString(), visible(caller), visible([kind, door, agent].filter(Boolean).join(" · ")), badge];
 }
 
 async function showDead(root, place) {
@@ -57,7 +62,7 @@ async function showMetrics(root, series, place) {
   const response = await fetch(at("/metrics"), { headers: place.headers() });
   if (!response.ok) {
     clearInterval(timer);
-    root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. Set observe: {metrics: true}." : "Metrics are for operators: sign in with an operator's key."));
+    root.replaceChildren(make("p", { className: "empty" }, response.status === 404 ? "Metrics are off. To see charts, set observe: {metrics: true} in the configuration, and restart the gateway." : "Metrics are for operators: sign in with an operator's key."));
     return;
   }
   const values = totals(await response.text());

@@ -129,7 +129,7 @@ async def test_a_member_that_breaks_or_comes_late_is_named_and_the_winner_may_br
     voter = FakeAgent("voter", "Oder", "VOTE: agent1")
     options = EnsembleOptions(step_seconds=0.3, interrupt=False)
     answer = await ask(Ensemble([winner, voter, broken, late], options=options), "Which?")
-    assert outcome(answer)["failed"] == {"broken": "it failed", "late": "no answer in time"}
+    assert outcome(answer)["failed"] == {"broken": "an internal error", "late": "no answer in time"}
     assert outcome(answer)["winner"] == "winner" and answer.message.content == "Rhine"
     assert "secret" not in str(answer.message) and "secret" in caplog.text
 

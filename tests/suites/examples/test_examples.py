@@ -18,7 +18,8 @@ from free_ports import free_port
 from sabir import connect
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-PRINTING = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py") if path.parent.name != "fastapi_mount")
+SERVING = ("echo", "fastapi_mount")  # tests of their own
+PRINTING = sorted(path.parent.name for path in EXAMPLES.glob("*/main.py") if path.parent.name not in SERVING)
 NEEDS = {"site": ("tantivy",), "mcp_tools": ("mcp",), "a2a_nlweb": ("a2a",), "voice": ("pocketsphinx",)}
 PROGRAMS = {"voice": "espeak-ng"}
 
@@ -42,6 +43,22 @@ def test_an_example_prints_what_its_readme_says(
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / name / "main.py"), run_name="__main__")
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == expected
+
+
+def test_echo(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    environment = {**os.environ, "SABIR_HOME": str(tmp_path), "SABIR_PORT": str(port)}
+    readme = EXAMPLES / "echo" / "README.md"
+    with subprocess.Popen([sys.executable, str(EXAMPLES / "echo" / "main.py")], env=environment) as server:
+        try:
+            wait_for(url)
+            for path in ("", "/mcp"):
+                command = [sys.executable, str(EXAMPLES / "echo" / "ask.py"), f"{url}{path}"]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                shown = printed(readme, f"python examples/echo/ask.py http://127.0.0.1:8080{path}")
+                assert done.stdout.splitlines() == shown[:1], done.stderr
+        finally:
+            server.terminate()
 
 
 async def test_fastapi_mount(tmp_path: Path) -> None:

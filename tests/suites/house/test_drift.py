@@ -72,7 +72,7 @@ def test_the_error_tree_is_drawn_in_its_docstring() -> None:
 
 def test_the_first_python_of_the_readme_is_an_example_that_is_tested() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    example = (ROOT / "examples" / "echo.py").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "echo" / "main.py").read_text(encoding="utf-8")
     said = [line for line in blocks[0].splitlines() if line.strip() and "Gateway(echo)" not in line]
     assert all(line.strip() in example for line in said)
 

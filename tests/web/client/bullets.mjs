@@ -170,10 +170,22 @@ async function directory(page) {
   const card = await panel.locator("pre").innerText();
   const health = await page.locator("#view-agents > p .badge").innerText();
   const snippet = await page.locator("#view-agents .panel", { hasText: "Your own site" }).locator("pre").innerText();
+  const python = await page.locator("#view-agents .panel", { has: page.locator("h3:text-is('Python')") }).locator("pre").innerText();
   await page.locator("#view-agents .panel", { hasText: "Lists places" }).getByText("Say hello").click();
   await last(page, ".card").first().waitFor();
   await ended(page);
-  return { card, health, snippet, tried: await last(page, ".said").innerText(), agent: await page.locator("#agent").inputValue() };
+  return { card, health, snippet, python, tried: await last(page, ".said").innerText(), agent: await page.locator("#agent").inputValue() };
+}
+
+// The connection of the signed-in caller in the wire pane, with every frame opened.
+async function socketInPane(page) {
+  if ((await page.locator("#show-wire").getAttribute("aria-expanded")) !== "true") await page.click("#show-wire");
+  const socket = page.locator(".exchange", { hasText: "Upgrade: websocket" }).first();
+  await socket.evaluate((node) => node.querySelectorAll("details").forEach((inner) => { inner.open = true; }));
+  await socket.evaluate((node) => { node.open = true; });
+  const text = await socket.innerText();
+  await page.click("#hide-wire");
+  return text;
 }
 
 async function signIn(open) {
@@ -186,13 +198,17 @@ async function signIn(open) {
   await page.locator("#sign-in button.primary").click();
   await page.waitForSelector("#agent option:nth-child(3)", { state: "attached" });
   const agents = await page.locator("#agent option").allInnerTexts();
-  await say(page, "parrot", "hello", "nlip");
-  const said = await answered(page);
+  const words = {};
+  for (const protocol of ["nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl"]) {
+    await say(page, "parrot", "hello", protocol);
+    words[protocol] = await answered(page);
+  }
+  const shown = await socketInPane(page);
   const who = await page.locator("#who").innerText();
   await page.reload();
   await page.waitForSelector("#agent option:nth-child(3)", { state: "attached" });
   const kept = await page.locator("#who").innerText();
-  return [page, { why, agents, who, words: said, kept, stored: await page.evaluate(() => localStorage.getItem("sabir.key")) }];
+  return [page, { why, agents, who, words, shown, kept, stored: await page.evaluate(() => localStorage.getItem("sabir.key")) }];
 }
 
 const section = (page, view, title) => page.locator(`#view-${view} h2:text-is("${title}") + div`);

@@ -69,6 +69,7 @@ async function wire(page) {
   const hex = await frame.locator(".hex").innerText();
   const tree = await frame.locator(".tree").innerText();
   await page.screenshot({ path: `${shots}/wire-cbor.png` });
+  const socket = await onSocket(page);
   await page.selectOption("#protocol", "nlip");
   await say(page, "once");
   await ended(page);
@@ -79,7 +80,7 @@ async function wire(page) {
   const marks = await exchange.locator("pre mark").evaluateAll((all) => [...new Set(all.map((mark) => mark.className))].sort());
   const legend = await exchange.locator(".purpose + .legend mark").allInnerTexts(); // at the top, where it is seen
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  const copied = {};
+  const copied = { Socket: socket.copied };
   for (const kind of ["curl", "Python"]) {
     await exchange.getByText(`Copy as ${kind}`).click();
     copied[kind] = await page.evaluate(() => navigator.clipboard.readText());
@@ -89,7 +90,28 @@ async function wire(page) {
   await exchange.locator(".editor button").click();
   await page.waitForFunction(() => /sent again, edited/.test(document.querySelector(".exchange")?.innerText ?? ""));
   await page.screenshot({ path: `${shots}/wire-json.png` });
-  return { hex: hex.slice(0, 40), tree, marks, legend, copied };
+  return { hex: hex.slice(0, 40), tree, marks, legend, copied, socket };
+}
+
+// A frame that was sent, copied as a program, edited and sent again; what is open stays open meanwhile.
+async function onSocket(page) {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const frame = page.locator(".exchange .event.sent").last();
+  await frame.locator("summary").click();
+  await frame.getByText("Copy as Python").click();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  await frame.getByText("Edit and resend").click();
+  await frame.locator(".edit").fill("no JSON");
+  await frame.locator(".editor button").click();
+  await frame.locator(".editor .failure").waitFor();
+  await frame.locator(".edit").fill(JSON.stringify({ format: "text", subformat: "english", content: "edited" }));
+  await say(page, "one more");
+  await last(page, ".words").waitFor();
+  await ended(page);
+  const kept = { open: await frame.evaluate((node) => node.closest(".exchange").querySelector(".edit")?.closest("details").open), text: await page.locator(".edit").inputValue() };
+  await page.locator(".editor button").click();
+  await page.waitForFunction(() => /sent again, edited(.|\n)*↓ received/.test(document.querySelector(".exchange")?.innerText ?? ""));
+  return { copied, kept, resent: await page.locator(".exchange").first().innerText() };
 }
 
 async function hostile(page) {
@@ -122,13 +144,16 @@ async function attachments(page) {
     await ended(page);
     found[protocol] = { said: await last(page, ".words").innerText(), shown: await last(page, ".files img").count() };
   }
-  await page.selectOption("#protocol", "nlip");
-  await page.setInputFiles("#files", [{ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(700_000, 7) }]);
-  await page.waitForSelector("#attached .chip");
-  await say(page, "a large one");
-  await last(page, ".words").waitFor();
-  await ended(page);
-  found.large = await last(page, ".words").innerText();
+  found.large = {};
+  for (const protocol of ["nlip", "nlip-ws"]) {
+    await page.selectOption("#protocol", protocol);
+    await page.setInputFiles("#files", [{ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(1_500_000, 7) }]);
+    await page.waitForSelector("#attached .chip");
+    await say(page, "a large one");
+    await last(page, ":is(.words, .failure)").first().waitFor();
+    await ended(page);
+    found.large[protocol] = await last(page, ":is(.words, .failure)").first().innerText();
+  }
   await page.context().grantPermissions(["geolocation"]);
   await page.context().setGeolocation({ latitude: 43.57, longitude: -116.03 });
   await page.click("#locate");

@@ -206,7 +206,7 @@ class _Panel:
         if not isinstance(exc, Exception):
             raise exc
         logger.error("Member %s of an ensemble failed", self._name(member), exc_info=exc)
-        return "it failed"
+        return "an internal error"
 
     async def _interrupt(self, author: int) -> None:
         """Cancel the steps of members that have not seen the newest answer; they start over."""
