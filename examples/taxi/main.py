@@ -9,10 +9,11 @@ from sabir.testing import served
 PRIVACY = Policy(
     "privacy", "Your location is used for this ride and deleted after a day.", {"retention_days": 1}, required=True
 )
+LOCATION = Policy("attributes", "A ride needs your location.", {"required": ["location"]})
 STATION = (46.2102, 6.1424)  # where the taxis wait
 
 
-@agent(description="Sends a taxi to where you are", policies=(PRIVACY,))
+@agent(description="Sends a taxi to where you are", policies=(PRIVACY, LOCATION))
 async def taxi(turn: Turn) -> str:
     place = next((part for part in turn.parts if part.format == "location"), None)
     if place is None:

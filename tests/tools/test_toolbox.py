@@ -12,8 +12,8 @@ import pytest
 
 from sabir import Message, Part, Question, Turn
 from sabir.errors import ConfigError, Forbidden, TurnFailed
-from sabir.tools import Toolbox, ToolCall, tool
-from sabir.tools.toolbox import AT_ONCE, CallOptions
+from sabir.tools import CallOptions, Toolbox, ToolCall, tool
+from sabir.tools.toolbox import AT_ONCE
 
 
 def turn(**given: Any) -> Turn:

@@ -4,9 +4,10 @@ from sabir.signature import Signature
 
 from .agents import McpTools, ToolSource, agent_tool
 from .tool import Tool, ToolCall, ToolResult, tool
-from .toolbox import Toolbox
+from .toolbox import CallOptions, Toolbox
 
 __all__ = [
+    "CallOptions",
     "McpTools",
     "Signature",
     "Tool",

@@ -24,8 +24,7 @@ from sabir.errors import ConfigError, Forbidden, PeerUnreadable, TurnFailed
 from sabir.events import Delta, Event, Progress, Reply
 from sabir.message import binary_part
 from sabir.testing import FakeTool, ask
-from sabir.tools import Toolbox, tool
-from sabir.tools.toolbox import CallOptions
+from sabir.tools import CallOptions, Toolbox, tool
 from sabir.turn import Conversation, PastTurn
 
 PNG = b"\x89PNG\r\n\x1a\n"
