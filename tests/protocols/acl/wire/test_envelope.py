@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from acl_messages import BLOCKS, PAYLOADS, TEMPLATE_WORDS, message
 from sabir.errors import BadInput, BadMessage, UnknownVersion, Unreadable, tree
 from sabir.protocols.acl.wire.acts import ACTS, read_payload
 from sabir.protocols.acl.wire.comments import without_comments
-from sabir.protocols.acl.wire.envelope import decode, encode, envelope_of, plain, stamp, time_of
+from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, envelope_of, plain, stamp, time_of
 from sabir.protocols.acl.wire.ide import from_ide, is_ide, to_ide
 from sabir.protocols.acl.wire.ontologies import TERMS, result_ontology
 from sabir.protocols.acl.wire.payloads import seconds_of
@@ -300,3 +301,22 @@ def test_the_ide_is_answered_in_its_own_form() -> None:  # A-8
     reply = to_ide(answer, "vscode")
     assert (reply["performative"], reply["sender"], reply["receiver"]) == ("REJECT", "eddy", "vscode")
     assert reply["error"] == {"code": "busy", "message": ""}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"mcp_version": "0.1.7", "language": ("de", "en"), "ontology": ("a", "b")},
+        {"in_reply_to": "m0", "reply_with": "r", "conversation_id": "c", "timestamp": "2026-01-01T00:00:00Z"},
+        {"protocol": "request", "reply_by": "2026-01-01", "reply_to": "https://x.example", "signature": "s"},
+        {"extra": {"about": "jules"}, "ontology": "a"},
+    ],
+)
+def test_a_message_is_written_in_the_order_of_the_draft_with_all_it_has(more: dict[str, Any]) -> None:  # ACL-1
+    parties = {"sender": {"agent_id": "eddy"}, "receiver": {"agent_id": "jules"}}
+    given = Envelope(message_id="m1", performative="TASK_REQUEST", payload={"task_type": "x"}, **parties, **more)
+    text = encode(given)
+    assert text == msgspec.json.encode(plain(given))
+    assert list(msgspec.json.decode(text))[:1] == ["mcp_version"]
+    assert msgspec.json.decode(text)["language"] == (["de", "en"] if "language" in more else "application/json")

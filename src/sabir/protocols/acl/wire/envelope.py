@@ -35,20 +35,21 @@ _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_ID)]
 _Some = Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One message. ``sender`` and ``receiver`` are raw objects; read ``sender_id`` and ``receivers``.
 
-    The types say which messages are decoded in one step; ``envelope_of`` reads the others.
+    The types say which messages are decoded in one step; ``envelope_of`` reads the others. Fields are written in this
+    order, and those that have their default are left out, but for two: a default that is computed is written.
     """
 
-    mcp_version: str = VERSION
+    mcp_version: str = msgspec.field(default_factory=lambda: VERSION)
     message_id: _Id
     performative: str
     sender: dict[str, Any]
     receiver: dict[str, Any]
     in_reply_to: _Id | None = None
     reply_with: _Id | None = None
-    language: str | tuple[str, ...] = JSON_LANGUAGE
+    language: str | tuple[str, ...] = msgspec.field(default_factory=lambda: JSON_LANGUAGE)
     ontology: str | tuple[str, ...] = ""
     timestamp: str = ""
     conversation_id: _Id | None = None
@@ -270,7 +271,7 @@ def plain(envelope: Envelope) -> dict[str, Any]:
 
 def encode(envelope: Envelope) -> bytes:
     """The JSON text of a message."""
-    return _encode(plain(envelope))
+    return _encode(plain(envelope) if envelope.extra else envelope)
 
 
 _encode = msgspec.json.Encoder().encode
