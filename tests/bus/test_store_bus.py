@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from sabir.bus import Letter, Receiving, open_bus
-from sabir.bus.store import StoreBus
-from sabir.errors import ConfigError, StoreUnavailable
+from sabir.bus.framing import BusLimits
+from sabir.bus.store import StoreBus, letter_of, row_of
+from sabir.errors import ConfigError, StoreUnavailable, TooLarge
 from sabir.stores import open_store
 from sabir.stores.memory import MemoryStore
 
@@ -127,3 +128,23 @@ async def test_an_address_of_a_store_is_a_bus_whose_letters_outlive_it(tmp_path:
 def test_an_address_of_no_bus_is_refused_with_what_is_expected(address: str) -> None:
     with pytest.raises(ConfigError, match=r"bus: expected memory:, store:, nats://host:port, sqlite:///path or"):
         open_bus(address)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_letter_is_the_same_after_it_was_kept(shared: bool) -> None:
+    letter = Letter("hotel", b"body\x00\xff", "id", "eddy", "c1", {"priority": "high"}, 5.0)
+    row = row_of(letter, BusLimits(), shared=shared)
+    kept = msgspec.structs.replace(row, body=row.body + letter.body) if shared else row
+    assert letter_of(kept) == letter
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_limit_of_a_letter_counts_its_body_wherever_that_is_kept(shared: bool) -> None:
+    with pytest.raises(TooLarge):
+        row_of(Letter("hotel", b"x" * 1000), BusLimits(letter_bytes=1000), shared=shared)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x01", b"\x01\x00\x00\x00\x09", b"\x01\xff\xff\xff\xff\x98"])
+def test_a_row_that_is_cut_off_is_unreadable(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        letter_of(msgspec.structs.replace(row_of(Letter("hotel", b"x"), BusLimits()), body=body))

@@ -27,6 +27,7 @@ from sabir.stores.letters import (
     UtteranceRow,
 )
 from sabir.stores.postgres.schema import PUT_LETTERS_BY_LANE
+from sabir.stores.sql import SWEPT_AT_ONCE
 from sabir.stores.sqlite.bulk import with_rows
 from sabir.stores.sqlite.letters import _BY_LANE, _LANES, _TAKE
 from sabir.stores.sqlite.schema import MIGRATIONS
@@ -209,6 +210,46 @@ async def test_a_message_writes_all_it_changes_in_one_commit(store: Store, lette
     assert [line.line for line in await store.audit_lines()] == [LINE]
 
 
+def shared(item_id: str, **more: Any) -> DialogueEntry:
+    """A message whose letter continues with it."""
+    body = b"message\x00\xff"
+    row = dialogue(conversation=item_id)
+    put = letter(item_id, order=item_id, body=b"\x00head ", **more)
+    return DialogueEntry(row, 0, (said(item_id, conversation=item_id, body=body, reply_with=""),), (put,), shared=True)
+
+
+WHOLE = b"\x00head message\x00\xff"
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+async def test_a_letter_that_continues_with_its_message_is_read_whole(letters: Letters, count: int) -> None:
+    entries = [shared(f"m{n}") for n in range(count)]
+    await letters.put_letters((letter("alone"),))
+    await asyncio.gather(*(letters.converse_and_hand(entry, "n1", 0.0) for entry in entries))
+    waiting = await letters.waiting_letters("jules")
+    assert [row.body for row in waiting] == [b"alone"] + [WHOLE] * count
+    given = await letters.take_letters("jules", "", "n2", 60.0, 100)
+    assert [(row.number, row.body) for row in given] == [(row.number, row.body) for row in waiting]
+    assert {row.body for row in await letters.utterances("m0")} == {b"message\x00\xff"}
+
+
+async def test_a_letter_that_continues_with_its_message_is_whole_among_duplicates(letters: Letters) -> None:
+    outcomes = await asyncio.gather(*(letters.converse(shared(item_id)) for item_id in ("m1", "m2", "m1")))
+    assert outcomes == ["done", "done", "duplicate"]
+    assert [row.body for row in await letters.waiting_letters("jules")] == [WHOLE, WHOLE]
+
+
+async def test_an_expired_letter_is_whole_even_if_its_message_expires_with_it(store: Store, letters: Letters) -> None:
+    count = SWEPT_AT_ONCE + 20
+    entries = [shared(f"m{n}", expires=NOW - 1) for n in range(count)]
+    expired = [msgspec.structs.replace(entry.said[0], expires=NOW - 1) for entry in entries]
+    entries = [msgspec.structs.replace(entry, said=(row,)) for entry, row in zip(entries, expired, strict=True)]
+    await asyncio.gather(*(letters.converse(entry) for entry in entries))
+    await store.sweep(NOW)
+    assert [row.body for row in await letters.dead_letters("jules", count)] == [WHOLE] * count
+    assert await letters.utterances("m0") == []
+
+
 @pytest.mark.parametrize("again", ["the same", "another version"])
 async def test_what_is_not_new_writes_nothing(store: Store, letters: Letters, again: str) -> None:  # ACL-25, ACL-26
     await letters.converse(DialogueEntry(dialogue(), 0, (said(),), (letter("m1"),), LINE))
@@ -373,13 +414,14 @@ async def test_inboxes_and_conversations_are_copied(tmp_path: Path) -> None:  # 
         await old.converse(DialogueEntry(dialogue(), 0, (said(),), (letter("m1"), letter("m2")), LINE))
         (row, _) = await old.take_letters("jules", "", "n1", 60.0, 10)
         await old.move_to_dead(row.number, DeadRow("jules", b"m1", "no", 1, NOW))
+        await old.converse(shared("m4"))
         await old.close()
         counts = await copy(source, target)
         assert {name: counts[name] for name in ("letters", "dead_letters", "dialogues", "utterances")} == {
-            "letters": 1,
+            "letters": 2,
             "dead_letters": 1,
-            "dialogues": 1,
-            "utterances": 1,
+            "dialogues": 2,
+            "utterances": 2,
         }
         new = open_store(target)
         await new.open()
@@ -387,7 +429,8 @@ async def test_inboxes_and_conversations_are_copied(tmp_path: Path) -> None:  # 
             assert isinstance(new, Letters)
             assert await new.dialogue("c1", "eddy", "jules") == dialogue(version=1)
             await new.put_letters((letter("m3"),))  # goes on with the numbers
-            assert [r.id for r in await new.waiting_letters("jules")] == ["m2", "m3"]
+            waiting = [(row.id, row.body) for row in await new.waiting_letters("jules")]
+            assert waiting == [("m2", b"m2"), ("m4", WHOLE), ("m3", b"m3")]
         finally:
             await new.close()
 

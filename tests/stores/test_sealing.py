@@ -47,7 +47,8 @@ async def fill(store: Store) -> None:
     await letters.move_to_dead(first.number, DeadRow("box", body, "reason", 1, 1.0, ""))
     dialogue = DialogueRow("d", "ann", "bob", "p", "s", "o", 1.0, 1.0, FOR_EVER, detail=body)
     utterance = UtteranceRow("u", "ann", "bob", "d", "ann", "bob", "INFORM", 1.0, FOR_EVER, body, "")
-    await letters.converse(DialogueEntry(dialogue, 0, (utterance,), ()))
+    put = LetterRow("bob", "u", body, 1.0, FOR_EVER, "ann")
+    await letters.converse(DialogueEntry(dialogue, 0, (utterance,), (put,), shared=True))
 
 
 async def check_filled(store: Store) -> None:
@@ -68,6 +69,7 @@ async def check_filled(store: Store) -> None:
     assert [item.value for item in await store.list("space")] == [WORD.encode()]
     assert await store.count("counters", "n", 1.0) == 3.0
     assert [waiting_letter.body for waiting_letter in await letters.waiting_letters("box")] == [WORD.encode()]
+    assert [waiting_letter.body for waiting_letter in await letters.waiting_letters("bob")] == [2 * WORD.encode()]
     assert [dead_letter.body for dead_letter in await letters.dead_letters("box")] == [WORD.encode()]
     found = await letters.dialogue("d", "ann", "bob")
     assert found.detail == WORD.encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -37,20 +38,31 @@ _ANNOUNCED_LOOK: Final = 2.0  # and if it does: for expired leases
 _LOOK_AGAIN: Final = 10  # polls after which every receiver checks for expired leases
 _MAX_LETTERS: Final = 100_000
 
+_SHARED: Final = 1  # how a row starts whose letter is followed by its body; no letter in MessagePack starts like this
+_HEAD: Final = struct.Struct(">BI")  # that, and the length of the letter
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Letter).decode
 _Box = tuple[str, str]
 
 
-def row_of(letter: Letter, limits: BusLimits, *, member: str = "", now: float | None = None) -> LetterRow:
-    """A letter as the store keeps it.
+def row_of(
+    letter: Letter, limits: BusLimits, *, member: str = "", now: float | None = None, shared: bool = False
+) -> LetterRow:
+    """A letter as the store keeps it. With ``shared``, without its body, which the store appends.
 
     Raises:
         TooLarge: it is over the limit.
     """
-    body = _encode(letter)
-    if len(body) > limits.letter_bytes:
-        raise TooLarge("bus", "letter", f"at most {limits.letter_bytes} bytes, not {len(body)}")
+    if shared:
+        head = _encode(msgspec.structs.replace(letter, body=b""))
+        body = _HEAD.pack(_SHARED, len(head)) + head
+        size = len(body) + len(letter.body)
+    else:
+        body = _encode(letter)
+        size = len(body)
+    if size > limits.letter_bytes:
+        raise TooLarge("bus", "letter", f"at most {limits.letter_bytes} bytes, not {size}")
     at = time.time() if now is None else now
     lane = f"{letter.sender}{LANE}{letter.order}" if letter.order else ""
     priority = _PRIORITIES.get(letter.headers.get(PRIORITY, ""), MEDIUM)
@@ -59,8 +71,17 @@ def row_of(letter: Letter, limits: BusLimits, *, member: str = "", now: float | 
 
 
 def letter_of(row: LetterRow | DeadRow) -> Letter:
-    """The letter of a row."""
-    return _decode(row.body)
+    """The letter of a row.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    body = row.body
+    if len(body) <= _HEAD.size or body[0] != _SHARED:
+        return _decode(body)
+    _, length = _HEAD.unpack_from(body)
+    end = _HEAD.size + length
+    return msgspec.structs.replace(_decode(body[_HEAD.size : end]), body=body[end:])
 
 
 class _Parcel:

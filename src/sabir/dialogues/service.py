@@ -263,9 +263,9 @@ class Dialogues:
         )
         letters = (self._letter_row(letter),)
         if before is after:
-            return DialogueEntry(None, 0, (said,), letters, audit)
+            return DialogueEntry(None, 0, (said,), letters, audit, shared=True)
         stored = self._stored(envelope, row, before, after, now)
-        return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit)
+        return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit, shared=True)
 
     def _letter(
         self, envelope: Envelope, sender: str, receiver: str, conversation: str, caller: bytes | None
@@ -280,7 +280,7 @@ class Dialogues:
 
     def _letter_row(self, letter: Letter) -> LetterRow:
         try:
-            return row_of(letter, self._limits, now=letter.at)
+            return row_of(letter, self._limits, now=letter.at, shared=True)
         except TooLarge:
             raise TooLarge(PROTOCOL, "$", f"a message of at most {self._limits.letter_bytes} bytes") from None
 

@@ -180,7 +180,10 @@ class _SQLiteTables:
         return int(self._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     async def page(self, table: str, after: Row | None) -> list[Row]:
-        return self._connection.execute(page_sql(table, after, lambda n: "?"), after or ()).fetchall()
+        sql = page_sql(table, after, lambda n: "?")
+        if table == "letters":
+            sql = sql.replace("FROM letters", "FROM whole_letters")
+        return self._connection.execute(sql, after or ()).fetchall()
 
     async def add(self, table: str, rows: list[Row]) -> None:
         columns, _ = TABLES[table]

@@ -89,13 +89,25 @@ class UtteranceRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class DialogueEntry(msgspec.Struct, frozen=True, gc=False):
-    """Everything that one message or timer of a conversation writes, in one commit."""
+    """Everything that one message or timer of a conversation writes, in one commit.
+
+    With ``shared``, the body of its letter continues with the body of its message, so that a store can keep that once.
+    """
 
     dialogue: DialogueRow | None = None  # None: the state does not change
     expect: int = 0  # the expected stored version (0: the dialogue is new)
     said: tuple[UtteranceRow, ...] = ()  # the first is the incoming message, by which duplicates are recognised
     letters: tuple[LetterRow, ...] = ()
     audit: AuditLine | None = None
+    shared: bool = False
+
+    @property
+    def whole_letters(self) -> tuple[LetterRow, ...]:
+        """The letters with their whole bodies."""
+        if not self.shared:
+            return self.letters
+        message = self.said[0].body
+        return tuple(msgspec.structs.replace(letter, body=letter.body + message) for letter in self.letters)
 
 
 class LetterNotices(Protocol):

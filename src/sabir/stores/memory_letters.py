@@ -253,7 +253,7 @@ class MemoryLetters:
             if (said.id, said.sender, said.receiver) not in self._said:
                 self._said[said.id, said.sender, said.receiver] = said
                 self._said_in[said.conversation].append(said)
-        return "done", self._put(entry.letters, holder, lease)
+        return "done", self._put(entry.whole_letters, holder, lease)
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
         await self.ping()

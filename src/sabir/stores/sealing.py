@@ -171,7 +171,8 @@ class SealedContents(_Store):
         return await super().converse_and_hand(self._entry_sealed(entry), holder, lease)
 
     def _entry_sealed(self, entry: DialogueEntry) -> DialogueEntry:
-        changed: dict[str, Any] = {"said": self._all_sealed(entry.said), "letters": self._all_sealed(entry.letters)}
+        letters = self._all_sealed(entry.whole_letters)  # each content is sealed separately
+        changed: dict[str, Any] = {"said": self._all_sealed(entry.said), "letters": letters, "shared": False}
         if entry.dialogue is not None:
             changed["dialogue"] = self._sealed(entry.dialogue, "detail")
         return msgspec.structs.replace(entry, **changed)

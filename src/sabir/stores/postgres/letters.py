@@ -132,7 +132,7 @@ class PostgresLetters:
             *_values(row)[:12],
             row.detail,
             *_columns(entry.said, 11),
-            *_columns(entry.letters, 9),
+            *_columns(entry.whole_letters, 9),
             *line,
         )
         written = await self._row(_CONVERSE, *given)

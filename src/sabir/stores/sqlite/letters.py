@@ -53,8 +53,9 @@ _FREE: Final = (
 )
 _TAKE: Final = (
     "UPDATE letters SET holder = ?3, lease = ?5, deliveries = deliveries + 1"
-    f" WHERE number IN ({_FREE}) RETURNING {LETTER}"
+    f" WHERE number IN ({_FREE}) RETURNING number"
 )
+_TAKEN: Final = f"SELECT {LETTER} FROM whole_letters WHERE number IN ({_GIVEN}) ORDER BY priority DESC, number"
 _SAY: Final = f"INSERT INTO utterances ({UTTERANCE}) VALUES "
 _KEY: Final = "conversation = ? AND initiator = ? AND participant = ?"
 _OPEN: Final = f"INSERT INTO dialogues ({DIALOGUE}) VALUES "
@@ -89,9 +90,9 @@ class SQLiteLetters:
 
         def job(connection: sqlite3.Connection) -> list[LetterRow]:
             at = now()
-            rows = connection.execute(_TAKE, (box, member, holder, at, at + lease, limit)).fetchall()
-            taken = [LetterRow(*row) for row in rows]
-            return sorted(taken, key=lambda row: (-row.priority, row.number))
+            taken = connection.execute(_TAKE, (box, member, holder, at, at + lease, limit)).fetchall()
+            rows = connection.execute(_TAKEN, (_json([number for (number,) in taken]),)).fetchall()
+            return [LetterRow(*row) for row in rows]
 
         taken: list[LetterRow] = await self._writer.submit(job)
         return taken
@@ -121,7 +122,7 @@ class SQLiteLetters:
         return await self._change(sql, box, through, HIGH)
 
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
-        sql = f"SELECT {LETTER} FROM letters WHERE box = ? AND member = ? AND number > ? ORDER BY number LIMIT ?"
+        sql = f"SELECT {LETTER} FROM whole_letters WHERE box = ? AND member = ? AND number > ? ORDER BY number LIMIT ?"
         return [LetterRow(*row) for row in self._rows(sql, box, member, after, limit)]
 
     async def count_letters(self, box: str, member: str = "") -> dict[str, int]:
@@ -218,11 +219,14 @@ def sweep_letters(connection: sqlite3.Connection, now: float, limit: int) -> tup
 
     Returns how many were removed, and whether there is more.
     """
-    old = connection.execute(f"SELECT {LETTER} FROM letters WHERE expires <= ? LIMIT ?", (now, limit)).fetchall()
+    sql = f"SELECT {LETTER} FROM whole_letters WHERE expires <= ? LIMIT ?"
+    old = connection.execute(sql, (now, limit)).fetchall()
     for row in (LetterRow(*values) for values in old):
         connection.execute("DELETE FROM letters WHERE number = ?", (row.number,))
         _add_dead(connection, DeadRow(row.box, row.body, EXPIRED, row.deliveries, now, row.member))
     swept = len(old)
+    if swept == limit:
+        return swept, True  # the messages that letters continue with are removed after them
     for table, key in (("dialogues", "rowid"), ("utterances", "seq")):
         spent = f"SELECT {key} FROM {table} WHERE expires <= ? LIMIT ?"
         swept += connection.execute(f"DELETE FROM {table} WHERE {key} IN ({spent})", (now, limit)).rowcount
@@ -305,7 +309,7 @@ def _converse_at_once(connection: sqlite3.Connection, writes: list[Write]) -> li
         return None
     if not _move(connection, [(row, write.entry.expect) for write in writes if (row := write.entry.dialogue)]):
         return None
-    numbers = _put_many(connection, [(write.entry.letters[0], write.holder, write.lease) for write in writes])
+    numbers = _put_many(connection, [(write.entry.whole_letters[0], write.holder, write.lease) for write in writes])
     if numbers is not None:
         append_audit(connection, [write.line for write in writes if write.line is not None])
     return numbers
@@ -324,7 +328,7 @@ def _converse(connection: sqlite3.Connection, write: Write) -> tuple[Outcome, in
         return "changed", 0
     insert(connection, _SAY, 11, [_values(said) for said in entry.said[1:]], _ONCE)
     numbers: list[int] = []
-    for letter in entry.letters:
+    for letter in entry.whole_letters:
         numbers += _put_many(connection, [(letter, write.holder, write.lease)]) or [0]
     if write.line is not None:
         append_audit(connection, [write.line])

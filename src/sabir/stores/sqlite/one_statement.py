@@ -32,8 +32,8 @@ def _with(prefix: str, names: str) -> tuple[str, ...]:
 
 _SAID, _PUT, _STATE = _with("said", UTTERANCE), _with("letter", _LETTER), _with("dialogue", DIALOGUE)
 # What a row holds: the conversation over the version before (0: it stays as it is; -1: the row is empty), the message,
-# its letter, and who takes it until when. ``holder`` is empty if nobody does.
-_COLUMNS: Final = (*_STATE, *_SAID, *_PUT, "holder", "lease", "now")
+# its letter, whether that continues with the message, and who takes it until when. ``holder`` is empty if nobody does.
+_COLUMNS: Final = (*_STATE, *_SAID, *_PUT, "shared", "holder", "lease", "now")
 _VERSION: Final = _COLUMNS.index("dialogue_version")
 _BLOBS: Final = tuple(map(_COLUMNS.index, ("dialogue_detail", "said_body", "letter_body")))
 # And for an audited message its entry in the audit log, with the hash of the one before it.
@@ -46,6 +46,7 @@ _TRIES: Final = 2
 
 _TABLES: Final = (
     "PRAGMA temp_store = MEMORY",
+    "PRAGMA temp.secure_delete = OFF",  # some builds overwrite what is deleted, in memory, too: 8 % of a group
     "PRAGMA page_size = 16384",  # of the temporary tables: one row in a page of 4 KiB costs more
     f"CREATE TEMP TABLE batch (n INTEGER PRIMARY KEY, {', '.join((*_COLUMNS, *_LINE))})",
     "CREATE TEMP TABLE behind (n INTEGER PRIMARY KEY, least INTEGER, handed INTEGER)",
@@ -69,11 +70,11 @@ _TABLES: Final = (
         FROM batch AS b CROSS JOIN letters AS l INDEXED BY letters_by_lane ON box = letter_box
         AND member = letter_member AND lane = letter_lane AND lane <> ''
         WHERE dialogue_version >= 0 GROUP BY n;
-    INSERT INTO letters ({_LETTER}, deliveries, holder, lease)
+    INSERT INTO letters ({_LETTER}, deliveries, holder, lease, said)
         SELECT letter_box, letter_id, letter_body, letter_at, letter_expires, letter_sender, letter_lane,
             min(letter_priority, coalesce(least, letter_priority)), letter_member,
             holder <> '' AND coalesce(handed, 1), iif(coalesce(handed, 1), holder, ''),
-            iif(holder <> '' AND coalesce(handed, 1), lease, 0.0)
+            iif(holder <> '' AND coalesce(handed, 1), lease, 0.0), iif(shared, said_id, '')
         FROM batch LEFT JOIN behind USING (n) WHERE dialogue_version >= 0;
     INSERT INTO audit SELECT line_number, line_at, line, line_previous, line_hash FROM batch
         WHERE new.lines AND line_number > 0;
@@ -214,7 +215,7 @@ def _rows_of(
         values += _SAME if row is None else _values(row)
         values += _values(entry.said[0])
         values += _values(entry.letters[0])[:9]
-        values += (holder, at + lease, at)
+        values += (entry.shared, holder, at + lease, at)
         if row is not None:
             values[begin + _VERSION] = entry.expect + 1
         for place in _BLOBS:  # bound five times as fast as bytes, for which the module looks for an adapter

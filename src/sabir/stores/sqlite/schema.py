@@ -102,6 +102,14 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE tasks ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX tasks_by_priority ON tasks (priority DESC, created, id) WHERE state IN ('submitted', 'working');
     """,
+    # A letter that carries a message of a conversation continues with it: ``said`` is the message's id.
+    """
+    ALTER TABLE letters ADD COLUMN said TEXT NOT NULL DEFAULT '';
+    CREATE VIEW whole_letters AS SELECT number, box, id,
+        iif(said = '', body, CAST(body || (SELECT message.body FROM utterances AS message WHERE message.id = said
+            AND message.sender = letters.sender AND message.receiver = box) AS BLOB)) AS body,
+        at, expires, sender, lane, priority, member, deliveries, holder, lease FROM letters;
+    """,
 )
 
 

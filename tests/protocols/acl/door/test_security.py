@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,6 +127,24 @@ def test_a_forged_sender_is_rejected_and_leaves_one_line(services: Served) -> No
 @pytest.mark.parametrize("name", ["echo", "df", "gateway"])
 def test_nobody_sends_under_the_name_of_an_agent_of_the_gateway(services: Served, name: str) -> None:  # ACL-47
     assert is_unauthorised(Client(services, "mallory").post(said(name)))
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"\x01\x00\x00\x00\x09cut off", b"\x98"])
+def test_an_unreadable_letter_does_not_hide_the_others(services: Served, body: bytes) -> None:  # ACL-35
+    alice = Client(services, "alice")
+    alice.post(said("eddy", "ivy"))
+    alice.http.get("/acl/inbox/ivy", headers={"accept": "application/json"})  # alice owns this name, too
+    sent = said("eddy", "ivy")
+    assert alice.post(sent).status_code == 202
+    connection = sqlite3.connect(services.gateway.home / "sabir.db")
+    with connection:
+        values = "SELECT box, 'poison', ?, at, expires, sender, '', priority, member FROM letters WHERE box = 'ivy'"
+        columns = "box, id, body, at, expires, sender, lane, priority, member"
+        connection.execute(f"INSERT INTO letters ({columns}) {values} LIMIT 1", (body,))
+    connection.close()
+    listed = alice.http.get("/acl/inbox/ivy", headers={"accept": "application/json"})
+    assert listed.status_code == 200
+    assert sent["message_id"] in [item["message"]["message_id"] for item in listed.json()["messages"]]
 
 
 def test_an_inbox_is_read_by_its_owner_only(services: Served) -> None:  # ACL-47

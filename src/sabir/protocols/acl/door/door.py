@@ -17,10 +17,10 @@ import msgspec
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sabir.bus.store import StoreBus
+from sabir.bus.store import StoreBus, letter_of
 from sabir.cluster.directory import Directory
 from sabir.dialogues.service import Dialogues, Posted, letter_id, limits_for
-from sabir.errors import BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unauthenticated, Unreadable
+from sabir.errors import BadInput, BadMessage, BadMethod, Forbidden, NotFound, SabirError, Unauthenticated, Unreadable
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.disconnect import disconnected
 from sabir.http.door import Door, settings_for
@@ -35,7 +35,7 @@ from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, VERSION, Envelope
 from sabir.protocols.acl.wire.ide import is_ide
 from sabir.protocols.acl.wire.ontologies import TERMS
 from sabir.protocols.acl.wire.reasons import Rejected
-from sabir.stores.letters import Letters
+from sabir.stores.letters import LetterRow, Letters
 from sabir.turn import Caller
 
 from .bridge import Bridge
@@ -255,7 +255,8 @@ class Acl(Door):
         """The inbox, without taking anything."""
         store = self.dialogues.store
         rows = await store.waiting_letters(agent, limit=_MAX_LISTED)
-        messages = [{"id": row.number, "message": _plain(row.body)} for row in rows]
+        found = [(row.number, _message_of(row)) for row in rows]
+        messages = [{"id": number, "message": message} for number, message in found if message is not None]
         return {"agent_id": agent, "messages": messages, "dead": len(await store.dead_letters(agent))}
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -412,5 +413,9 @@ def _search_of(asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     return {"template": template, **numbers}
 
 
-def _plain(body: bytes) -> JSON:
-    return json_of(msgspec.msgpack.decode(body)[1])
+def _message_of(row: LetterRow) -> JSON | None:
+    """The message of a letter; None if it is unreadable. Whoever receives it puts it among the dead letters."""
+    try:
+        return json_of(letter_of(row).body)
+    except (msgspec.DecodeError, BadInput):
+        return None
