@@ -85,6 +85,25 @@ def test_a_question_for_things_is_not_answered_by_one_that_asks_for_more(
     assert asks_the_same(question, Item(id="q", site="s", name=own, types=("Question",))) is is_same
 
 
+@pytest.mark.parametrize(
+    ("question", "is_same"),
+    [
+        ("how much are piano lessons?", False),
+        ("is school out in the holidays?", True),
+        ("how long are the holidays without lessons?", True),
+    ],
+)
+def test_an_answer_without_a_price_or_a_time_is_none_to_a_question_for_one(question: str, is_same: bool) -> None:
+    own = Item(
+        id="q",
+        site="s",
+        name="Are there lessons in the long holidays without school?",
+        description="No, there are none for six weeks.",
+        types=("Question",),
+    )
+    assert asks_the_same(question, own) is is_same
+
+
 def test_a_feature_that_only_has_the_words_is_not_the_thing() -> None:
     place = Item(id="p", site="s", name="Garage", types=("Place",), fields={"keywords": ["Electric car charging"]})
     assert is_only_part({"electric", "car"}, place)

@@ -46,6 +46,24 @@ def test_a_graph_is_read_with_its_references_and_without_what_only_accompanies_i
     assert item.fields["author"]["name"] == "Jane Smith"
 
 
+@pytest.mark.parametrize(
+    ("address", "types", "job"),
+    [
+        ("https://s.example/team/jane", ("Person",), "Vet"),
+        ("https://s.example/posts/boots", ("WebPage",), None),  # its author
+    ],
+)
+def test_a_page_about_a_person_states_what_is_known_of_them(address: str, types: tuple[str, ...], job: object) -> None:
+    person = {"@type": "Person", "@id": "https://s.example/team/jane", "name": "Jane Smith", "jobTitle": "Vet"}
+    html = (
+        f'<html><script type="application/ld+json">{json.dumps(person)}</script>'
+        "<main><h1>Jane</h1><p>Likes rabbits.</p></main></html>"
+    )
+    [item] = good(page_items(html, site="s", url=address, source="f", place="p"))
+    assert (item.types, item.fields.get("jobTitle")) == (types, job)
+    assert "Likes rabbits." in item.text
+
+
 def test_references_in_a_circle_end() -> None:
     graph = {"@graph": [
         {"@type": "Book", "@id": "#1", "name": "One", "isPartOf": {"@id": "#2"}},

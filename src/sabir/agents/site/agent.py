@@ -60,7 +60,7 @@ from sabir.search.query.relaxing import inner, is_time, without_asides
 from sabir.search.query.words import content_words, readable, spaced
 from sabir.turn import PastTurn, Turn
 
-from .following import compared, continued
+from .following import compared, continued, kept_to
 from .model import SiteModel, grounded
 from .ranking import Weight, evident, led, settled
 from .request import SiteAsk, SiteMeta, asked_in, json_of
@@ -460,6 +460,8 @@ class _Search(Finding):
         if subject:
             last, known = self._understood()[-1:], await self.engine.fields()
             if read := await continued(text, subject, "".join(last), self.engine, self.own(), known, self.now):
+                return read
+            if read := await kept_to(text, subject, self.engine, self.own()):
                 return read
         if named := with_subject(text, subject, tuple(names)):
             return named

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Final
 
 from sabir.search import Condition, Engine, Fields, Item, SearchQuery
+from sabir.search.answers.reading import has, kind_asked, telling
 from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
 from sabir.search.query import names
+from sabir.search.query.asking import begins_open
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.words import content_words, tokens
 
@@ -111,3 +113,22 @@ async def continued(
         if found is not None and found.hit.item.name == subject and found.statement:
             return "" if is_unsaid(found.statement) else question
     return ""
+
+
+async def kept_to(text: str, subject: str, engine: Engine, where: tuple[Condition, ...]) -> str:
+    """A question about nothing else than the thing before, with its name: "how long do I have to wait?"; empty if it
+    does not ask for a fact, or if that thing does not have its words."""
+    language = language_of(text)
+    english = glossed(text, language)
+    words = [word for word in telling(english) if word not in ASKING]
+    if not subject or not begins_open(english) or kind_asked(english) is None or not 1 <= len(words) <= _TELLING:
+        return ""
+    hits = (await engine.search(SearchQuery(subject, where, 0, _SIBLINGS))).hits
+    one = next((hit.item for hit in hits if hit.item.name == subject), None)
+    if one is None or any(names.find(text, hit.item.name) for hit in hits):
+        return ""
+    said = tokens(f"{one.description} {one.text}")
+    return f"{text.rstrip(' ?.!')} {subject}?" if all(has(said, word) for word in words) else ""
+
+
+_TELLING: Final = 2  # words that say what is asked of a thing

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+import msgspec
 
 from sabir.search import Condition, Hit, OfType
 from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.items.types import WIDER, is_a
+from sabir.search.query.negation import denies, is_refused
 from sabir.search.query.when import HOURS
 from sabir.search.query.words import tokens
 
@@ -34,3 +38,16 @@ def starts_in(hit: Hit, word: str) -> bool:
     """Whether a thing starts in a part of the day: "the knitting evening"."""
     first, last = HOURS.get(word, (0.0, 0.0))
     return any(first <= hour < last for hour in recalled(hit.item).numbers.get(START_HOUR, ()))
+
+
+_ABOUT_AS_WELL: Final = 0.5  # share of the best score
+
+
+def without_refused(hits: Sequence[Hit], stems: frozenset[str]) -> tuple[Hit, ...]:
+    """The hits that have nothing of what a question leaves out. Those that say so themselves ("no interval") come
+    first, if they match about as well as the best."""
+    kept = [hit for hit in hits if not is_refused(hit.item, stems)]
+    best = kept[0].score if kept and stems else 0.0
+    first = [hit for hit in kept if stems and hit.score >= _ABOUT_AS_WELL * best and denies(hit.item, stems)]
+    leading = [msgspec.structs.replace(hit, score=best) for hit in first]
+    return (*leading, *(hit for hit in kept if hit not in first))

@@ -13,6 +13,7 @@ from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
 from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.conditions import AnyOf, Has, Is
+from sabir.search.query.glossary import likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import PART_FIELDS
@@ -53,11 +54,15 @@ async def types_of(engine: Engine, where: tuple[Condition, ...]) -> OfType:
 
 async def by_own_kinds(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
     """The same, with a word that only stands for a type ("cottages" for places to stay) by what the site itself calls
-    so, if it calls anything so."""
+    so, if it calls anything so; what somebody works as stands for these people, too."""
     conditions = list(spoken.conditions)
     for at, (condition, words) in enumerate(zip(spoken.conditions, spoken.said, strict=True)):
         said = tokens(words)
         if not isinstance(condition, OfType) or len(said) != 1 or len(condition.types) != 1:
+            continue
+        works_as = Is("jobtitle", (said[0], *likenesses().get(said[0], ())))
+        if await engine.count((*own, works_as)):  # "a vet who speaks German" is a person
+            conditions[at] = AnyOf((condition, works_as))
             continue
         if said[0] == condition.types[0].casefold():
             continue  # it is the type's own name

@@ -15,7 +15,7 @@ _NAMING: Final = 5  # letters of a word that may be within a field's name
 # English words that rules read, and that glossaries translate to.
 _READ: Final = frozenset(
     """free cheap cheapest expensive open closed stock sold out rated top newest quickest admission ticket tickets price
-    rent event events today tomorrow morning afternoon evening night weekend week month year day hour hours minute
+    event events today tomorrow morning afternoon evening night weekend week month year day hour hours minute
     minutes spring summer autumn winter online""".split()  # noqa: SIM905
 )
 

@@ -7,12 +7,14 @@ item does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from sabir.search import Condition, Engine, Hit, SearchQuery
 from sabir.search.answers.fields import labels
-from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
+from sabir.search.answers.polarity import says
+from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, same, telling
 from sabir.search.answers.speaking_of import is_only_part
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
@@ -61,6 +63,33 @@ async def read_answer(
         return None
     hit, reading = best
     return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
+
+
+# "What is not covered?", "which things can't be returned?": a sentence that denies it is the answer.
+_ASKS_WHAT_NOT: Final = re.compile(
+    r"^\W*(?:what|which(?:\s+(?:things|items|parts|ones))?)\s+(?:is|are|ca|can|do|does)(?:n['’]?t|\s*not)\b(?!\s+(?:in|on|at|an?|the)\b)",
+    re.IGNORECASE,
+)
+_THINGS: Final = frozenset({"thing", "item", "part", "one"})
+
+
+async def read_denial(
+    english: str, named: Hit | None, pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...]
+) -> Subject | None:
+    """The sentence that says what is not so, of a question for that; None if no sentence has its words and denies."""
+    words = [word for word in telling(english) if word not in _THINGS and "'" not in word and "’" not in word]
+    if not _ASKS_WHAT_NOT.match(english) or not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH:
+        return None
+    rows = [
+        (hit, reading)
+        for hit in ([named] if named is not None else await _candidates(english, words, pool, engine, where))
+        for reading in readings(hit.item, words, None)
+        if not reading.absent
+        and not reading.statement.field
+        and says(reading.statement.text, reading.own, same) is False
+    ]
+    best = max(rows, key=lambda row: _worth(*row), default=None)
+    return _subject(best[0], english, f"{best[0].item.name}: {_ended(best[1].statement.text)}") if best else None
 
 
 def _asks_for_thing(english: str) -> bool:

@@ -35,9 +35,9 @@ from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import During, Has, Range, holds
+from sabir.search.query.conditions import During, Has, Is, Range, holds
 from sabir.search.query.glossary import glossary, glossed, language_of
-from sabir.search.query.negation import is_refused, refused
+from sabir.search.query.negation import refused
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
@@ -54,7 +54,7 @@ from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
-from .hits import happens, speaks_of, widened
+from .hits import happens, speaks_of, widened, without_refused
 from .narrowing import among_others, by_own_kinds, part_apart, types_of
 from .own_words import SiteWords
 from .request import SiteAsk
@@ -176,7 +176,10 @@ class Finding(SpokenQuestion):
             await self._find_subject(self.subject)
             self._heed_answer()
             return await self._state_described(known)
-        if self.subject is not None:  # what was read from its name is not a filter
+        if self.subject is not None and self.subject.is_refused:
+            other = Not(Is("name", (self.subject.hit.item.name,)))
+            spoken, self.subject = from_text(self.subject.rest, known, self.now).narrowed(other, ""), None
+        elif self.subject is not None:  # what was read from its name is not a filter
             spoken = from_text(self.subject.rest, known, self.now)
             spoken = msgspec.structs.replace(spoken, text=self.question)
         else:
@@ -564,8 +567,7 @@ class Finding(SpokenQuestion):
         if not text and not self.parsed.order and found.hits and all(happens(hit) for hit in found.hits):
             found = await self._soonest(where)
         self.coverage = found.coverage
-        stems = refused(self.parsed.conditions)
-        self._show(tuple(hit for hit in found.hits if not is_refused(hit.item, stems)))
+        self._show(without_refused(found.hits, refused(self.parsed.conditions)))
         self.total = max(found.total, len(self.pool))
 
     def where(self) -> tuple[Condition, ...]:

@@ -16,7 +16,7 @@ from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
 from sabir.search.answers.offers import offer_named_in
 from sabir.search.answers.reading import WHERE, kind_asked, telling
-from sabir.search.answers.speaking_of import lists_things
+from sabir.search.answers.speaking_of import is_called, lists_things, looks_for_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
 from sabir.search.query.conditions import Is, meets
@@ -29,7 +29,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .hits import starts_in
 from .quoting import own_question, quoted
-from .reader import leads, read_answer
+from .reader import leads, read_answer, read_denial
 from .subject import (
     ASKING,
     DEFINITE,
@@ -76,8 +76,11 @@ async def stated_subject(question: SiteQuestion) -> Subject | None:
     """The thing that answers a question, with its statement, where what was named states nothing; None if nothing
     does."""
     english, subject = question.english, question.subject
-    if lists_things(english):
+    if lists_things(english) or (looks_for_things(english) and not question.is_there):
         return None
+    named_hit = subject.hit if subject is not None else None
+    if denied := await read_denial(english, named_hit, question.pool, question.engine, question.where):
+        return denied
     if subject is None and not question.is_there and (found := await _described(question)) is not None:
         return found
     if subject is None and question.is_there and (flagged := await _has_feature(question)):
@@ -85,7 +88,7 @@ async def stated_subject(question: SiteQuestion) -> Subject | None:
     if asks_elsewhere(english):
         return None
     if question.is_there:
-        return await _read(question)
+        return await _there(question)
     if subject is None and (offered := await _by_offer(question)):
         return offered
     named = subject.hit.item.name if subject is not None else ""
@@ -99,6 +102,18 @@ async def stated_subject(question: SiteQuestion) -> Subject | None:
 async def _own_question(question: SiteQuestion) -> Subject | None:
     best = question.pool[0].score if question.pool else 0.0
     return await own_question(question.english, question.engine, question.where, question.language, best)
+
+
+async def _there(question: SiteQuestion) -> Subject | None:
+    """What says that such a thing is there; the thing that is called so, rather than one that only speaks of it: "is
+    there a pharmacy?"."""
+    found, words = await _read(question), content_words(question.english)
+    if found is None or question.subject is not None or is_called(words, found.hit.item):
+        return found
+    called = next((hit for hit in question.pool[:_LOOKED_AT] if is_called(words, hit.item)), None)
+    if called is None or not found.statement.startswith(yes(question.language)):
+        return found
+    return Subject(called, Asked(), question.english, f"{yes(question.language)} {called.item.name}.")
 
 
 async def _read(question: SiteQuestion) -> Subject | None:

@@ -32,6 +32,7 @@ from sabir.search.query import names
 from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open, is_yes_no
 from sabir.search.query.conditions import AnyOf, Has, Is, holds, meets
 from sabir.search.query.glossary import glossary, glossed, language_of, likenesses
+from sabir.search.query.negation import before_refused
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import DIET_FIELDS
@@ -76,6 +77,7 @@ class Subject(msgspec.Struct, frozen=True):
     asked: Asked
     rest: str  # of the question, without the name, in English
     statement: str = ""
+    is_refused: bool = False  # it is what is not wanted: "a show that isn't Robin Hood"
 
 
 async def subject_of(
@@ -96,6 +98,12 @@ async def subject_of(
         masked = f"{question[: match.start]} {question[match.end :]}"
         language = language_of(masked)  # a name says nothing about the language of the question
         rest = glossed(masked, language)
+        if (
+            match.whole
+            and match.words > 1
+            and (wanted_part := before_refused(glossed(question[: match.start], language)))
+        ):
+            return Subject(hit, Asked(), f"{wanted_part} {question[match.end :]}", is_refused=True)
         opening = glossed(question[: match.start], language) if language == "en" else rest
         whole = f"{opening} {rest}" if not opening else glossed(question, language)
         wanted = asked(whole, rest, known, now, is_named=match.whole)
@@ -534,4 +542,5 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
     ]
     if len(left) == 1 and _IS_PART.search(english):
         left = []
-    return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asking(english) else ""
+    is_asked = is_asking(english) or words.endswith("?")  # "open on Mondays?"
+    return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asked else ""

@@ -8,12 +8,12 @@ from typing import Final
 
 from sabir.search.items.item import Item
 from sabir.search.items.schema_org import strings
-from sabir.search.query.asking import asks_whether_there
+from sabir.search.query.asking import asks_whether_there, begins_open
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.words import content_words, tokens
 
 from .fields import labels
-from .reading import has, naming
+from .reading import WHERE, WHO, has, kind_asked, naming, telling
 
 # "Which electric cars do you have?", "what bikes are there?"
 _WHICH: Final = re.compile(
@@ -43,8 +43,14 @@ def asks_the_same(english: str, item: Item) -> bool:
     """Whether the answer to a site's own question answers another one.
 
     Where things are looked for, the site's question must not ask for more than that: "do you service electric cars?"
-    is not about which cars there are.
+    is not about which cars there are. Where a price or a time is asked for, an answer without one answers only a
+    question with the same words.
     """
+    kind = kind_asked(english) if begins_open(english) else None
+    answer = f"{item.description} {item.text}".strip()
+    if answer and kind is not None and kind not in (WHO, WHERE) and not kind.search(answer):
+        name = tokens(item.name)
+        return all(has(name, word) for word in telling(english))
     if not looks_for_things(english):
         return True
     said = tokens(english)

@@ -176,10 +176,14 @@ def _date(item: Item) -> str:
     return value_of("date", recalled(item)) if "startdate" in recalled(item).dates else ""
 
 
+def _date_and_time(item: Item) -> str:
+    """The day of something, and when it starts, if it is on one day."""
+    day, clock = _date(item), _clock(item.fields.get("startDate"))
+    return f"{day}, {clock}" if day and clock and " to " not in day else day
+
+
 def _time(item: Item) -> str:
-    start = item.fields.get("startDate")
-    clock = start[11:16] if isinstance(start, str) and len(start) >= 16 else ""
-    day = _date(item)
+    clock, day = _clock(item.fields.get("startDate")), _date(item)
     return f"at {clock}{f' on {day}' if day else ''}" if clock else ""
 
 
@@ -239,7 +243,7 @@ def _salary(field: str) -> Callable[[Item], str]:
         inner = paid.get("value") if isinstance(paid, dict) else None
         unit = inner.get("unitText") if isinstance(inner, dict) else None
         amounts = " to ".join(money(amount, str(code or "?")) for amount in sorted({min(numbers), max(numbers)}))
-        return f"{amounts} a {str(unit).lower()}" if unit else amounts
+        return f"{amounts} {'an' if str(unit).lower() == 'hour' else 'a'} {str(unit).lower()}" if unit else amounts
 
     return written
 
@@ -250,7 +254,7 @@ def _price_range(item: Item) -> str:
 
 _READ: Final[Mapping[str, Callable[[Item], str]]] = {
     "openinghours": _hours,
-    "date": _date,
+    "date": _date_and_time,
     "time": _time,
     "endtime": _end_time,
     "span": _from_to,
@@ -402,7 +406,7 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
         case Is(field, _) if field in _DIET_FIELDS:
             return _suits_diet(condition, item, of, known_diets)
         case Is(field, values) if field not in of.words:
-            return _tells(item, values)
+            return _tells(item, values) if field != "availability" or not _gone(item) else False
         case Range(field) if not any(name == field or name.startswith(f"{field}:") for name in of.numbers):
             return None
         case During(field) if field not in of.dates:
@@ -417,6 +421,19 @@ def _holds(condition: Condition, item: Item, of: Attributes, known_diets: bool) 
             return False
         case _:
             return holds(condition, of)
+
+
+_GONE: Final = re.compile(
+    r"\b(?:sold[ -]out|fully\s+booked|out\s+of\s+stock|no\s+(?:tickets|places|seats)\s+left|ausverkauft|ausgebucht"
+    r"|agotad[oa]s?)\b",
+    re.IGNORECASE,
+)
+
+
+def _gone(item: Item) -> str:
+    """How an item's text says that it is no longer to be had: "Sold out; ask about returns."; empty if it does not."""
+    said = _GONE.search(f"{item.description} {item.text}")
+    return said[0].casefold() if said else ""
 
 
 def _suits_diet(condition: Is, item: Item, of: Attributes, known_diets: bool) -> bool | None:
@@ -545,7 +562,7 @@ def _stock(item: Item) -> str:
             state = spaced(row["availability"].rsplit("/", 1)[-1]).lower()
             name = row.get("name") if len(rows) > 1 else None
             found.append(f"{name} {state}" if name else state)
-    return ", ".join(found[:8]) or "its availability is not stated"
+    return ", ".join(found[:8]) or _gone(item) or "its availability is not stated"
 
 
 __all__ = ["JSON", "decided", "described", "field_value", "stated_fact"]

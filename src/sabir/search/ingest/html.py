@@ -50,6 +50,7 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
     said = metas(tree)
     where = {"site": site, "base": address, "source": source}
     described = False
+    person: Mapping[str, JSON] = {}
     for item in _json_ld(tree, place, where):
         if isinstance(item, Problem):
             yield item
@@ -58,6 +59,8 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
             yield _spoken(_priced(item, said), _language(tree))
         elif _BESIDE.issuperset(item.types):
             yield _spoken(item, _language(tree))
+        elif item.types == ("Person",) and item.page.rstrip("/") == address.rstrip("/"):
+            person = item.fields  # the page is about somebody: a doctor, a teacher
     for read, name in ((microdata, "microdata"), (rdfa, "rdfa")):
         things = read(tree, address) if not described else []
         for item in items({"@graph": things}, place=f"{place}#{name}", **where) if things else ():
@@ -65,7 +68,7 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
                 described = True
                 yield _spoken(_priced(item, said), _language(tree))
     if not described:
-        yield from _page(tree, said, site=site, url=address, source=source, place=place)
+        yield from _page(tree, said, person, site=site, url=address, source=source, place=place)
 
 
 def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
@@ -172,8 +175,16 @@ def _canonical(tree: LexborHTMLParser, url: str) -> str:
 
 
 def _page(
-    tree: LexborHTMLParser, said: Mapping[str, str], *, site: str, url: str, source: str, place: str
+    tree: LexborHTMLParser,
+    said: Mapping[str, str],
+    person: Mapping[str, JSON],
+    *,
+    site: str,
+    url: str,
+    source: str,
+    place: str,
 ) -> Iterator[Item | Problem]:
+    """The page itself, with what it states of the person that it is about."""
     name = said.get("og:title") or _words(tree.css_first("h1")) or _words(tree.css_first("title"))
     main = tree.css_first("main") or tree.css_first("article") or tree.css_first('[role="main"]') or tree.body
     for noise in main.css(_NOISE) if main else ():
@@ -190,6 +201,7 @@ def _page(
         **about,
         "text": "\n".join(line for line in body.splitlines() if line != name),
         "inLanguage": _language(tree),
+        **person,
     }
     yield from items(
         {key: value for key, value in node.items() if value}, site=site, base=url, source=source, place=place

@@ -59,8 +59,9 @@ _LISTED: Final = frozenset({"keywords", "recipeCategory", "recipeCuisine", "genr
 _FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
 _NEGATED: Final = re.compile(
     r"\b(?:[\w]+|tree nut)[- ]free\b"
-    r"|\b(?:without|free (?:of|from)|no|not contain(?:ing)?|contains no|never|zero|instead of)\s+(?:any\s+|added\s+)?"
-    r"[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and)\s+(?:no\s+)?\w+)?",
+    r"|\b(?:without|free (?:of|from)|no|not contain(?:ing)?|contains no|never|zero|instead of"
+    r"|(?:do(?:es)?\s+not|do(?:es)?n['’]t|need\s+not)\s+(?:need|require|have|include|use)|ohne|keine?[nmrs]?|sin|sans)\s+"
+    r"(?:(?:any|added|an?|eine?[nmr]?|un[ae]?)\s+)?[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and|oder|und|o|ni|ou)\s+(?:no\s+)?\w+)?",
     re.IGNORECASE,
 )
 
@@ -228,7 +229,10 @@ class _Collector:
         unit = str(node.get("unitText") or UNIT_CODES.get(str(node.get("unitCode")), ""))
         for key in ("value", "minValue", "maxValue"):
             value = node.get(key)
-            if isinstance(value, int | float) and not isinstance(value, bool) and unit.casefold() in UNITS:
+            is_pay = field.endswith("Salary")  # its unit is the time that is paid
+            if is_pay and isinstance(value, int | float) and not isinstance(value, bool):
+                self.number(field, float(value))
+            elif isinstance(value, int | float) and not isinstance(value, bool) and unit.casefold() in UNITS:
                 self.number(field, value * UNITS[unit.casefold()][1])
             elif value is not None:
                 self.walk(field, value, 4)
@@ -437,6 +441,11 @@ def _point(fields: Mapping[str, JSON]) -> tuple[float, float] | None:
                 if lat is not None and lon is not None and abs(lat) <= 90 and abs(lon) <= 180:
                     return lat, lon
     return None
+
+
+def denials(text: str) -> list[str]:
+    """What a text says that something is without, each with the word that denies it: "no interval"."""
+    return _NEGATED.findall(text)
 
 
 def _has(item: Item) -> frozenset[str]:

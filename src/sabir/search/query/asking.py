@@ -58,7 +58,7 @@ _FACTS: Final = tuple(
         (r"\bwho\s+(?:made|painted|created|carved|drew|built|sculpted|designed)\b|\bartist\b",
          ("creator", "artist", "brand", "manufacturer", "author")),
         (r"\bhow\s+far\b|\bwhat\s+(?:range|distance)\b", ("distance", "range")),
-        (r"\bset\s+(?:me|us|you)\s+back\b", ("price", "pricerange")),
+        (r"\bset\s+(?:me|us|you)\s+back\b|\bwhat\s+do(?:es)?\b.*\bgo\s+for\b", ("price", "pricerange")),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much(?!\s+time)|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
          ("price", "pricerange", "basesalary", "estimatedsalary")),

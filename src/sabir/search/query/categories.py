@@ -117,7 +117,7 @@ _UNASKED: Final = frozenset(
     availability eventstatus eventattendancemode acceptsreservations inlanguage recipeingredient ingredients supply
     suitablefordiet streetaddress addresslocality addressregion addresscountry postalcode address location dayofweek
     opens closes offers aggregaterating pricerange itemcondition unittext unitcode currency color size
-    availablelanguage productid url title provider seller hiringorganization ispartof availableatorfrom
+    availablelanguage knowsabout productid url title provider seller hiringorganization ispartof availableatorfrom
     locationcreated joblocation containedinplace contentlocation areaserved spatialcoverage homelocation
     foundinglocation servicearea itinerary countryoforigin hasmenuitem hasmenusection""".split()  # noqa: SIM905
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from sabir.search.items.attributes import OPEN_ON, recalled
+from sabir.search.items.attributes import OPEN_ON, denials, recalled
 from sabir.search.items.item import Item
 
 from .aspects import COLOURS
@@ -51,7 +51,7 @@ _OF_WHAT: Final = (*COLOURS, "oils?", "watercolou?r", "pencil", "ink", "wood", "
                    "metal", "plastic", "cotton", "steel")  # fmt: skip
 FILLER: Final = (
     r"(?:(?:any|added|too|much|the|an?|be|being|taking|costing|really|actually|necessarily|held|made\s+(?:of|from|with)"
-    r"|ones?\s+(?=(?:in|from|by|for|with))|(?:for|by|with|about)(?=\s)"
+    r"|ones?(?=\s+(?:in|from|by|for|with|about)\b)|(?:for|by|with|about)(?=\s)"
     rf"|(?:in|of)(?=\s+(?:{'|'.join(_OF_WHAT)})\b))\s+)*"
 )
 # What ends the scope of a negator.
@@ -69,6 +69,15 @@ def scope_of(text: str) -> str:
     """The part of a text that a preceding negator applies to."""
     end = _END.search(text, 1)
     return text[: end.start()] if end else text
+
+
+_REFUSED_NEXT: Final = re.compile(rf"{NEGATOR}{FILLER}$", re.IGNORECASE)
+
+
+def before_refused(text: str) -> str:
+    """What is wanted, if a text ends in a negator of what follows it: "a show that isn't"; empty otherwise."""
+    negator = _REFUSED_NEXT.search(f"{text.strip()} ")
+    return text[: negator.start()].strip(" ,") if negator else ""
 
 
 def refused(conditions: Iterable[Condition]) -> frozenset[str]:
@@ -124,6 +133,14 @@ def is_refused(item: Item, stems: frozenset[str]) -> bool:
     return any(word.startswith(stem) for word in said for stem in stems)
 
 
+def denies(item: Item, stems: frozenset[str]) -> bool:
+    """Whether an item says itself that it is without something that is left out: "no interval"."""
+    texts = (item.name, item.description, item.text[:_READ])
+    said = [word for text in texts for denied in denials(text) for word in tokens(denied)]
+    return any(word.startswith(stem) for word in said for stem in stems)
+
+
+_READ: Final = 4_000  # characters of a text
 _TAGS: Final = ("keywords", "category", "genre", "employmentType", "recipeCategory")
 
 

@@ -26,7 +26,6 @@ from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
 from .flags import FLAG_PATTERN, ORDER_PATTERN, STATED_PATTERN, flagged, ordered, refused_flag, stated_flag
-from .glossary import same_words
 from .measures import AGE_PATTERN, ROOM_PATTERN, aged, counted, roomy
 from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
 from .phrase import Phrase, Rule, after
@@ -42,8 +41,9 @@ from .structured import (
     diet,
     kinds,
 )
+from .things import ENDS, is_food, named_things, one_thing, things_in
 from .tidying import tidy
-from .vocabulary import DIETS, FOOD_PAIRS, FOODS, LANGUAGES, NUTRIENTS
+from .vocabulary import DIETS, HYPERNYMS, LANGUAGES, NUTRIENTS
 from .when import (
     AT_WORK_PATTERN,
     OPEN_AT_PATTERN,
@@ -60,7 +60,7 @@ from .when import (
     repeated,
     starting,
 )
-from .words import STOPWORDS, content_words, fold, singular, tokens
+from .words import content_words, fold, tokens
 
 # Filters are searched for in this many characters; a longer text is prose, and patterns are slow on it.
 MAX_READ: Final = 400
@@ -71,13 +71,6 @@ PROSE: Final = 10
 READ_BUDGET: Final = 0.05
 
 
-# A word that ends a list of things to have or to avoid.
-_ENDS: Final = STOPWORDS | frozenset(
-    """near around within without under over below above between before after since until less least most max cheap
-    cheaper costing priced rated made taking ready serving please thanks today tomorrow tonight available
-    """.split()  # noqa: SIM905
-)
-_THING = r"[^\W\d_][\w'’-]*"
 _LEAD = (
     r"(?:\b(?:that\s+|which\s+)?(?:takes?|taking|costs?|costing|priced(?:\s+at)?|weighs?|weighing|is|are|for|with|in"
     r"|ready\s+in|made\s+in|done\s+in|lasting|having|has|have)\s+)?(?:a\s+(?:price|budget|rating)\s+(?:of\s+)?)?"
@@ -226,16 +219,18 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     if there := _THERE.match(match["things"]):
         return _elsewhere(match["things"], there.end(), at, known)
     said = match.group()[:at]
-    things, used = _one_thing(match["things"]) if _NAMES_ONE.search(said) else _things(match["things"], types=True)
-    if not things or (is_prose(match.string) and not all(map(_is_food, things))):
+    is_one = _NAMES_ONE.search(said) is not None
+    things, used = named_things(match["things"]) if is_one else things_in(match["things"], types=True)
+    if not things or (is_prose(match.string) and not all(map(is_food, things))):
         return None
     shades = (shade for thing in things for shade in COLOURS.get(fold(thing), ()))
-    words = tuple(dict.fromkeys((*(word for thing in things for word in kinds(thing)), *shades)))
+    named = (word for thing in things for word in kinds(thing) if word == thing or word not in HYPERNYMS)
+    words = tuple(dict.fromkeys((*named, *shades)))
     stated = tuple(Is(field, words) for field in (*_STATING, *stating(known)) if field in known.words)
     types = tuple(TYPE_WORDS[fold(thing)] for thing in things if fold(thing) in TYPE_WORDS)
     out = (Has(words), *stated, *((OfType(types),) if types else ()))
     conditions: tuple[Condition, ...] = (Not(AnyOf(out) if len(out) > 1 else out[0]),)
-    if any(map(_is_food, things)) and "recipeingredient" in known.words and not _names_place(match.string):
+    if any(map(is_food, things)) and "recipeingredient" in known.words and not _names_place(match.string):
         conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
     return Phrase(conditions, cut=at + used)
 
@@ -245,7 +240,7 @@ _THERE: Final = re.compile(r"(?:at|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 def _elsewhere(text: str, start: int, at: int, known: Fields) -> Phrase | None:
     """ "Not at the Ropewalk", "not in a church": not where the place is called so."""
-    things, used = _one_thing(text[start:])
+    things, used = one_thing(text[start:])
     if not things or not known.words.intersection(_WHERE_STATED):
         return None
     stated = tuple(Is(field, (things[0],)) for field in _WHERE_STATED if field in known.words)
@@ -303,28 +298,8 @@ _STATING: Final = (
 )  # fmt: skip
 
 
-def _one_thing(text: str) -> tuple[list[str], int]:
-    """The one thing that a text starts with, in up to three words ("paring knife"), and its length."""
-    words: list[str] = []
-    used = 0
-    for match in re.finditer(rf"\s*({_THING}|\d{{1,4}}\b)", text):
-        if match.start() != used or fold(match[1]) in _ENDS or len(words) == _MAX_NAMED:
-            break
-        words.append(match[1])
-        used = match.end()
-    return ([" ".join(words)] if words else []), used
-
-
-_MAX_NAMED: Final = 3
-
-
-def _is_food(thing: str) -> bool:
-    word = singular(fold(thing))
-    return any(one in FOODS for one in (word, *same_words().get(word, ())))
-
-
 def _having(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    things, used = _things(match["things"])
+    things, used = things_in(match["things"])
     if not things:
         return None
     tail = re.match(r"\s+in\s+(?:it|them)\b", match["things"][used:])
@@ -340,40 +315,14 @@ def _having(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
 
 def _with(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "With mushrooms": one-word things; "with a view of the lake" is left to the ranking."""
-    things, used = _things(match["things"])
+    things, used = things_in(match["things"])
     rest = match["things"][used:]
-    if not things or not re.match(rf"\s*(?:$|[,.;!?]|(?:{'|'.join(_ENDS)})\b)", rest, re.IGNORECASE):
+    if not things or not re.match(rf"\s*(?:$|[,.;!?]|(?:{'|'.join(ENDS)})\b)", rest, re.IGNORECASE):
         return None
     cut = match.start("things") - match.start() + used
     alternatives = re.search(r"\bor\b", match["things"][:used], re.IGNORECASE) is not None
     wanted = (tuple(things),) if alternatives else tuple((thing,) for thing in things)
     return Phrase(wanted=wanted, keep=match.group()[:cut], cut=cut)
-
-
-def _things(text: str, *, types: bool = False) -> tuple[list[str], int]:
-    """The things that a text starts with ("nuts, dairy or red meat"), and where they end."""
-    things: list[str] = []
-    at = used = 0
-    while match := re.match(rf"\s*(?:(?:,\s*)?(?:and|or|nor)\s+(?:no\s+|any\s+)?|,\s*)?({_THING})", text[at:]):
-        joined = not things or bool((_LISTED if types and not _is_food(match[1]) else _JOINED).match(text[at:]))
-        word = fold(match[1])
-        if word in _ENDS or (word in TYPE_WORDS and not types) or not joined:
-            break
-        at += match.end()
-        pair = re.match(rf"\s+({_THING})", text[at:])
-        name = match[1]
-        if pair and " ".join((singular(word), singular(fold(pair[1])))) in FOOD_PAIRS:
-            name, at = f"{name} {pair[1]}", at + pair.end()
-        things.append(name)
-        used = at
-    return things, used
-
-
-_JOINED: Final = re.compile(r"\s*(?:,|(?:and|or|nor)\b)")
-# "No violin, a small one": a comma goes on with what is left out only if "and" or "or" follows.
-_LISTED: Final = re.compile(
-    rf"\s*(?:,?\s*(?:and|or|nor)\b|,(?=\s*{_THING}(?:,?\s+{_THING}){{0,3}}?,?\s+(?:and|or|nor)\b))"
-)
 
 
 def _reservations(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -398,11 +347,10 @@ def _where(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 
 
 def _in_language(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
-    """ "A guided tour in French", if items state their language."""
+    """ "A guided tour in French", "a doctor who speaks French", if items state their language."""
     name = match["language"].casefold()
     stated = tuple(Is(field, (LANGUAGES[name], name)) for field in sorted(known.words) if "language" in field)
-    if match["speaks"] is None:
-        stated = tuple(item for item in stated if item.field == "inlanguage")
+    stated = tuple(item for item in stated if (item.field == "inlanguage") is (match["speaks"] is None))
     if not stated:
         return None
     return Phrase((AnyOf(stated) if len(stated) > 1 else stated[0],), keep=name)
@@ -473,7 +421,7 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
         return None
     follows = re.match(r"\W*(\w+)?", after(match))
     following = (follows[1] or "").casefold() if follows else ""
-    ends = following in ("", "near", "under", "in", "that", "this") or following in _ENDS
+    ends = following in ("", "near", "under", "in", "that", "this") or following in ENDS
     plural = words[-1].endswith("s") and words[-1] not in ("class", "bus")
     return Phrase((OfType(types),), keep=match.group()) if plural or ends else None
 

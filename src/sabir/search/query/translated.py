@@ -103,7 +103,12 @@ def knows(word: str, language: str) -> bool:
     if language == "fr" and _ELIDED.match(word):
         return True
     english = {*_forms(word, "en")}
-    if word in _homographs() or word in STOPWORDS or english & _table()["en"].keys() or english & _untold()[0].keys():
+    if (
+        not _homographs().isdisjoint((word, word.removesuffix("s")))
+        or word in STOPWORDS
+        or english & _table()["en"].keys()
+        or english & _untold()[0].keys()
+    ):
         return False
     plain = [word, *(word.removesuffix(end) for end in _PLURALS[language] if word.endswith(end))]
     if any(form in _table()[language] for form in plain if len(form) >= _SHORTEST):

@@ -97,7 +97,7 @@ _UNIT_WORDS = "|".join(sorted((re.escape(unit) for unit in UNITS if unit != "in"
 # One quantity as people write it: "$20", "20 dollars", "half an hour", "1.5 kg", "4+ stars", "EUR 12".
 QUANTITY: Final = (
     rf"(?:(?P<sign>[{_SIGNS}]|us\$|(?:usd|eur|gbp|chf|cad|aud)(?=\s?\d))\s?)?"
-    rf"(?P<number>{NUMBER}|\b(?:{_WORD_NUMBERS})\b)(?P<kilo>k\b)?"
+    rf"(?P<number>{NUMBER}|\b(?:{_WORD_NUMBERS})\b)(?P<kilo>k\b|\s?(?:grand|thousand)\b)?"
     rf"(?:\s?-?(?P<money>[{_SIGNS}]|\b(?:{_MONEY_WORDS})\b|(?<=\d)(?:usd|eur|gbp|chf)\b)"
     rf"|\s?-?(?P<unit>%|(?<=\d)in\b|(?:(?<=\d)|\b)(?:{_UNIT_WORDS})\b))?"
 )
@@ -140,8 +140,8 @@ def from_match(match: re.Match[str], suffix: str = "") -> Quantity | None:
     unit = match[f"unit{suffix}"]
     if value is None or (given.casefold() in NUMBER_WORDS and not (money or unit or value >= 2)):
         return None
-    if match[f"kilo{suffix}"]:
-        value *= 1000
+    kilo = (match[f"kilo{suffix}"] or "").strip().casefold()
+    value *= 1000 if kilo else 1
     if money:
         if money.casefold() in ("cent", "cents"):
             value /= 100
@@ -149,7 +149,7 @@ def from_match(match: re.Match[str], suffix: str = "") -> Quantity | None:
     if unit:
         dimension, factor = UNITS[unit.casefold()]
         return Quantity(value * factor, dimension)
-    return Quantity(value)
+    return Quantity(value, "money" if kilo == "grand" else "")
 
 
 def quantity(text: str) -> Quantity | None:

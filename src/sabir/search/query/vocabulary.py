@@ -174,6 +174,8 @@ ALIKE: Final[Mapping[str, tuple[str, ...]]] = {
     for words in _ALIKE
     for word in words.split()
 }
+# Synonyms that are wider than some of their words: whoever wants no dog may want another pet.
+HYPERNYMS: Final = frozenset({"pet", "music", "vehicle", "picture"})
 # Foods of two words.
 FOOD_PAIRS: Final = frozenset(
     """red meat;tree nut;peanut butter;soy sauce;goat cheese;cream cheese;ice cream;sour cream;bell pepper;olive oil

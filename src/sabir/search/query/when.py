@@ -57,6 +57,8 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     when = dates.span(words, now, past=past)
     if when is None:
         return None
+    if operator == "from" and form in ("month", "my") and when.end <= now.timestamp():
+        operator = "in"  # "episodes from September", in October
     if form == "feast" and operator == "at":
         operator = "over"
     first = dated(field, DATE_OPERATORS.get(operator, "in"), when)
