@@ -11,7 +11,7 @@ import pytest
 
 from sabir.search import Item, LocalIndex, ingest
 from sabir.search.items.attributes import denials
-from sabir.search.query.glossary import language_of
+from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.negation import before_refused, denies
 from sabir.search.query.things import named_things, things_in
 
@@ -42,6 +42,8 @@ THINGS = [
     ),
     _thing("first-plan", "Service", "First Plan", "A monthly plan for puppies and kittens."),
     _thing("pet-plan", "Service", "Whole Plan", "A monthly plan for every pet. Dental work is not included."),
+    _thing("cycle", "Product", "Town Bicycle", "A steel bicycle.", category="Bicycle"),
+    _thing("hire", "Store", "Cycle Hire", "We rent bicycles by the hour."),
     _thing("returns", "Article", "Returns", "Bring things back within a week. Gift cards cannot be returned."),
     _thing("amy", "Physician", "Dr Amy Stone", "General practitioner.", **_hours("Monday", "Tuesday")),
     _thing("desk", "JobPosting", "Receptionist", "Twenty hours a week.", baseSalary=PAID),
@@ -68,6 +70,7 @@ async def hall(tmp_path: Path) -> LocalIndex:
         ("vaccination of neither a dog nor a cat", "", "rabbit-jab", "dog-jab cat-jab"),
         ("monthly plan, not the one for puppies and kittens", "", "pet-plan", "first-plan"),
         ("a van under 7 grand", "", "van", "bus"),
+        ("where can I rent a bicycle?", "", "hire", "cycle"),
         ("how long is the waiting time?", "Rabbit Vaccination", "rabbit-jab", ""),
         ("open on Mondays?", "Dr Amy Stone", "amy", ""),
     ],
@@ -160,6 +163,11 @@ def test_things_end_where_a_word_ends_the_list() -> None:
 )
 def test_english_words_that_other_languages_share_do_not_make_a_question_foreign(question: str, language: str) -> None:
     assert language_of(question) == language
+
+
+def test_a_question_in_japanese_whether_there_is_something_begins_as_in_english() -> None:
+    assert glossed("駐車場はありますか", "ja") == "is there parking ?"
+    assert glossed("電気自動車はありますか", "ja") == "is there 電気自動車?"
 
 
 async def test_things_from_a_month_that_is_over_are_of_that_month(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from sabir.search.answers.coverage import Word, forms_of, found_in, texts_of
 from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
 from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS
+from sabir.search.query.categories import CategoryCandidate
 from sabir.search.query.conditions import AnyOf, Has, Is
 from sabir.search.query.glossary import likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
-from sabir.search.query.structured import PART_FIELDS
+from sabir.search.query.structured import PART_FIELDS, kinds
 from sabir.search.query.words import content_words, tokens
 
 _PAGE: Final = 50  # things by which the types of a category are judged
@@ -44,6 +45,23 @@ async def part_apart(
     if await engine.count((*where, condition, has)) or not await engine.count((*where, has, stated)):
         return ""
     return word
+
+
+_SERVICES: Final = frozenset({"rent", "hire", "borrow", "lend", "lease", "repair", "mend", "fix"})
+
+
+async def is_served_elsewhere(
+    engine: Engine, text: str, candidate: CategoryCandidate, where: tuple[Condition, ...]
+) -> bool:
+    """ "Where can I rent a bicycle?": whether nothing of the category is for rent, and something else here is that
+    speaks of bicycles."""
+    verb = next((word for word in tokens(text) if word in _SERVICES), "")
+    if not verb:
+        return False
+    served = (*where, Has(kinds(verb)))
+    if any([await engine.count((*served, condition)) for condition in candidate.conditions]):
+        return False
+    return await engine.count((*served, Has(kinds(candidate.words)))) > 0
 
 
 async def types_of(engine: Engine, where: tuple[Condition, ...]) -> OfType:

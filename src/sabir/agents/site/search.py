@@ -55,7 +55,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
 from .hits import happens, speaks_of, widened, without_refused
-from .narrowing import among_others, by_own_kinds, part_apart, types_of
+from .narrowing import among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
 from .own_words import SiteWords
 from .request import SiteAsk
 from .spoken import SpokenQuestion
@@ -301,7 +301,7 @@ class Finding(SpokenQuestion):
             key=lambda candidate: not (candidate.sure or candidate.is_foreign),
         ):
             words = tokens(candidate.words)
-            if not read.isdisjoint(words):
+            if not read.isdisjoint(words) or await is_served_elsewhere(self.engine, spoken.text, candidate, where):
                 continue
             for condition in candidate.conditions:
                 if await self.engine.count((*where, condition)) < candidate.least:

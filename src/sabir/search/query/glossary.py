@@ -164,7 +164,7 @@ def glossed(question: str, language: str) -> str:
     english_words = " ".join("".join(pieces).split())
     if language == "de":
         return _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
-    return _AFTER.sub(r"\2 \1", english_words) if language == "ja" else english_words
+    return _THERE_LAST.sub(r"is there \1?", _AFTER.sub(r"\2 \1", english_words)) if language == "ja" else english_words
 
 
 def _spelt_day(match: re.Match[str]) -> str:
@@ -197,6 +197,10 @@ _VERB_LAST: Final = re.compile(
 # Japanese says "eggs without"; English the other way round.
 # Only from the start of a run, so that a long run without spaces is read once and not from each of its characters.
 _AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3400-\u9fff]+)\s(without|with|except)\b")
+
+
+# And "an electric car is there?".
+_THERE_LAST: Final = re.compile(r"^([^?]{1,80}?)[はがも]?\s+is\s+there\s*\?$")
 
 
 def _phrase(term: str) -> str:
