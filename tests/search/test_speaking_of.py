@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sabir.search import Item, LocalIndex, ingest
-from sabir.search.answers.speaking_of import asks_the_same, is_called, is_only_part, lists_things
+from sabir.search.answers.speaking_of import asks_the_same, is_called, is_only_part, is_plainly_called, lists_things
 from sabir.search.query.glossary import glossed
 from sabir.search.query.relaxing import without_asides
 
@@ -102,6 +102,15 @@ def test_an_answer_without_a_price_or_a_time_is_none_to_a_question_for_one(quest
         types=("Question",),
     )
     assert asks_the_same(question, own) is is_same
+
+
+def test_a_thing_is_plainly_called_by_the_last_word_of_its_name_or_by_its_type() -> None:
+    cook = Item(id="c", site="s", name="Café Cook", types=("JobPosting",))
+    assert not is_plainly_called({"cafe"}, cook)
+    assert is_plainly_called({"pharmacy"}, Item(id="p", site="s", name="Mill Lane Pharmacy"))
+    assert is_plainly_called(
+        {"pharmacy"}, Item(id="p", site="s", name="Jones Pharmacy Ltd", types=("Pharmacy",))
+    )
 
 
 def test_a_feature_that_only_has_the_words_is_not_the_thing() -> None:

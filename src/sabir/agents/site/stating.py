@@ -16,7 +16,7 @@ from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
 from sabir.search.answers.offers import offer_named_in
 from sabir.search.answers.reading import WHERE, kind_asked, telling
-from sabir.search.answers.speaking_of import is_called, lists_things, looks_for_things
+from sabir.search.answers.speaking_of import is_called, is_plainly_called, lists_things, looks_for_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
 from sabir.search.query.conditions import Is, meets
@@ -110,7 +110,7 @@ async def _there(question: SiteQuestion) -> Subject | None:
     found, words = await _read(question), content_words(question.english)
     if found is None or question.subject is not None or is_called(words, found.hit.item):
         return found
-    called = next((hit for hit in question.pool[:_LOOKED_AT] if is_called(words, hit.item)), None)
+    called = next((hit for hit in question.pool[:_LOOKED_AT] if is_plainly_called(words, hit.item)), None)
     if called is None or not found.statement.startswith(yes(question.language)):
         return found
     return Subject(called, Asked(), question.english, f"{yes(question.language)} {called.item.name}.")

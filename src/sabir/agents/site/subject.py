@@ -542,5 +542,6 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
     ]
     if len(left) == 1 and _IS_PART.search(english):
         left = []
-    is_asked = is_asking(english) or words.endswith("?")  # "open on Mondays?"
+    said = content_words(_FOR_WHOM.sub("", english))
+    is_asked = is_asking(english) or (words.endswith("?") and not ASKING.isdisjoint(said))  # "open on Mondays?"
     return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asked else ""

@@ -8,9 +8,10 @@ from typing import Final
 
 from sabir.search.items.item import Item
 from sabir.search.items.schema_org import strings
+from sabir.search.items.types import lineage
 from sabir.search.query.asking import asks_whether_there, begins_open
 from sabir.search.query.predicates import IDLE
-from sabir.search.query.words import content_words, tokens
+from sabir.search.query.words import content_words, spaced, tokens
 
 from .fields import labels
 from .reading import WHERE, WHO, has, kind_asked, naming, telling
@@ -62,6 +63,12 @@ def is_called(words: Collection[str], item: Item) -> bool:
     telling = [word for word in words if word not in IDLE]
     own = {*naming(item), *tokens(" ".join(strings(item.fields.get("keywords"))))}
     return bool(telling) and all(word in own if word.isdigit() else has(own, word) for word in telling)
+
+
+def is_plainly_called(words: Collection[str], item: Item) -> bool:
+    """The same, if the last word of its name or its type is one of them: a café cook is no café."""
+    own = {*tokens(item.name)[-1:], *(word for kind in lineage(item.types) for word in tokens(spaced(kind)))}
+    return is_called(words, item) and any(has(own, word) for word in words if word not in IDLE)
 
 
 def is_only_part(words: Collection[str], item: Item) -> bool:

@@ -48,7 +48,7 @@ def named_things(text: str) -> tuple[list[str], int]:
     return things, used
 
 
-_NEXT: Final = re.compile(r"\s*,?\s*\b(?:and|or|nor)\s+(?:(?:an?|any|no|the)\s+)?", re.IGNORECASE)
+_NEXT: Final = re.compile(r"\s*,?\s*\b(?:and|or|nor)\s+(?:(?:an?|any|the)\s+)?", re.IGNORECASE)
 _MAX_NAMED: Final = 3
 
 
