@@ -108,9 +108,7 @@ def test_a_thing_is_plainly_called_by_the_last_word_of_its_name_or_by_its_type()
     cook = Item(id="c", site="s", name="Café Cook", types=("JobPosting",))
     assert not is_plainly_called({"cafe"}, cook)
     assert is_plainly_called({"pharmacy"}, Item(id="p", site="s", name="Mill Lane Pharmacy"))
-    assert is_plainly_called(
-        {"pharmacy"}, Item(id="p", site="s", name="Jones Pharmacy Ltd", types=("Pharmacy",))
-    )
+    assert is_plainly_called({"pharmacy"}, Item(id="p", site="s", name="Jones Pharmacy Ltd", types=("Pharmacy",)))
 
 
 def test_a_feature_that_only_has_the_words_is_not_the_thing() -> None:
