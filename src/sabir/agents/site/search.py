@@ -35,7 +35,7 @@ from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import During, Has, Is, Range, holds
+from sabir.search.query.conditions import During, Has, Range, holds
 from sabir.search.query.glossary import glossary, glossed, language_of
 from sabir.search.query.negation import refused
 from sabir.search.query.predicates import IDLE
@@ -60,7 +60,7 @@ from .own_words import SiteWords
 from .request import SiteAsk
 from .spoken import SpokenQuestion
 from .stating import SiteQuestion, stated_subject
-from .subject import Subject, names_one, subject_of
+from .subject import Subject, names_one, others_than, subject_of
 from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
@@ -166,8 +166,7 @@ class Finding(SpokenQuestion):
         return is_weak and not self._statement and not asks_elsewhere(self.question)
 
     async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters, self.hint, self.unmet, self.is_remote = filters, "", "", False
-        self.subject = None
+        self.filters, self.subject, self.hint, self.unmet, self.is_remote = filters, None, "", "", False
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
             asked = await self._spelt(foods=False)
@@ -177,8 +176,7 @@ class Finding(SpokenQuestion):
             self._heed_answer()
             return await self._state_described(known)
         if self.subject is not None and self.subject.is_refused:
-            other = Not(Is("name", (self.subject.hit.item.name,)))
-            spoken, self.subject = from_text(self.subject.rest, known, self.now).narrowed(other, ""), None
+            spoken, self.subject = others_than(self.subject, known, self.now), None
         elif self.subject is not None:  # what was read from its name is not a filter
             spoken = from_text(self.subject.rest, known, self.now)
             spoken = msgspec.structs.replace(spoken, text=self.question)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from sabir.search import Condition, Engine, Fields, Hit, OfType, Parsed, SearchQuery, resolved
+from sabir.search import Condition, Engine, Fields, Hit, Not, OfType, Parsed, SearchQuery, resolved
 from sabir.search.answers.fields import asked_field, covered, flag
 from sabir.search.answers.offers import is_sold_out
 from sabir.search.answers.polarity import obliges
@@ -119,6 +119,11 @@ async def subject_of(
     described = await _described(english, said_in or language, engine, where, known, now)
     described = described or await _described_by_field(english, said_in or language, engine, where, known)
     return described or await _of_site_itself(english, said_in or language, engine, where, known, now)
+
+
+def others_than(refused: Subject, known: Fields, now: datetime) -> Parsed:
+    """What is wanted besides the thing that a question refuses."""
+    return from_text(refused.rest, known, now).narrowed(Not(Is("name", (refused.hit.item.name,))), "")
 
 
 # What is asked of a site itself, without its name: "your phone number", "are you open on Sunday?".
