@@ -286,7 +286,7 @@ export class Chat {
     speaker.trace = trace && traceparent(trace);
     try {
       if (input.files?.length && speaker.constructor.noFiles) throw new Error(`${speaker.constructor.noFiles} Choose NLIP, MCP or A2A above.`);
-      for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, event);
+      for await (const event of speaker.ask({ text, mode, ...input }, stop.signal)) this.take(view, this.explained(event, input, speaker));
     } catch (error) {
       const message = error instanceof TypeError ? "The connection failed. Check your network, and try again." : error.message;
       this.take(view, { kind: "fault", ...(stop.signal.aborted ? { code: "cancelled", message: "Cancelled." } : { message }) });
@@ -298,6 +298,12 @@ export class Chat {
       this.keep(view);
       this.place.finished?.(view);
     }
+  }
+
+  // Only NLIP uploads large files; elsewhere, a limit on the size of a request says nothing about files.
+  explained(event, input, speaker) {
+    const isTooLarge = event.kind === "fault" && input.files?.length && this.place.wire.exchanges.at(-1)?.response?.status === 413;
+    return isTooLarge ? { ...event, message: `This is too large to send over ${speaker.constructor.label}. Choose NLIP above, which uploads large files.` } : event;
   }
 
   take(view, event) {

@@ -145,7 +145,7 @@ async function attachments(page) {
     found[protocol] = { said: await last(page, ".words").innerText(), shown: await last(page, ".files img").count() };
   }
   found.large = {};
-  for (const protocol of ["nlip", "nlip-ws"]) {
+  for (const protocol of ["nlip", "nlip-ws", "mcp", "a2a"]) {
     await page.selectOption("#protocol", protocol);
     await page.setInputFiles("#files", [{ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(1_500_000, 7) }]);
     await page.waitForSelector("#attached .chip");
@@ -154,6 +154,7 @@ async function attachments(page) {
     await ended(page);
     found.large[protocol] = await last(page, ":is(.words, .failure)").first().innerText();
   }
+  await page.selectOption("#protocol", "nlip");
   await page.context().grantPermissions(["geolocation"]);
   await page.context().setGeolocation({ latitude: 43.57, longitude: -116.03 });
   await page.click("#locate");
