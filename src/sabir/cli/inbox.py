@@ -40,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settle_address(arguments, "agent")
     if (arguments.agent is None) == (arguments.conversation is None):
-        raise ConfigError("inbox: give an AGENT, or --conversation ID")
+        raise ConfigError("inbox: expected either an AGENT or --conversation ID")
     return asyncio.run(_run(arguments))
 
 

@@ -102,6 +102,12 @@ async def test_the_address_may_stand_in_a_variable_and_a_message_sent_twice_is_r
     ]
 
 
+@pytest.mark.parametrize("given", [("ada", "--conversation", "c1"), ()], ids=["both", "neither"])
+async def test_inbox_shows_either_an_agent_or_a_conversation(given: tuple[str, ...]) -> None:
+    code, _, errors = await sabir("inbox", "http://127.0.0.1:1/acl", *given)
+    assert (code, errors) == (2, "sabir: inbox: expected either an AGENT or --conversation ID\n")
+
+
 async def test_following_an_inbox_that_cannot_be_reached_says_so(name: str) -> None:
     code, out, err = await sabir("inbox", "http://127.0.0.1:9/acl", name, "--follow")
     assert (code, out) == (3, "")
