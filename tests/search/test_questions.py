@@ -25,6 +25,14 @@ that was there after the wrong rows of the tenth (not ``held``) had been sorted 
 kind (right, wrong): name 78, 17; fact 70, 15; yes/no 59, 5; filter 81, 14; negation 56, 39; date 68, 11; follow-up 67,
 22; typo 88, 0; language 71, 12; out of scope 100, 0; injection 93, 0. Its third that is kept apart (``held``): 73.1 %
 right, 11.9 % wrong.
+
+The wrong rows of the tenth and the twelfth (not ``held``) were then sorted by cause again, and rules were changed for
+the causes. Those of the tenth: 79.3 % right and 9.0 % wrong before, 84.2 % and 6.8 % after; of the twelfth 75.2 % and
+12.8 % before, 85.7 % and 6.0 % after. The rows that nobody read: the rest of the tenth 71.6 % and 13.8 % before, 72.5 %
+and 13.8 % after; the eleventh 77.0 % and 11.0 % before, 78.0 % and 10.5 % after; the rest of the twelfth 73.1 % and
+11.9 % before, 76.1 % and 10.4 % after. By kind, these 376 rows after (right, wrong): name 84, 11; fact 81, 3; yes/no
+69, 3; filter 75, 8; negation 58, 32; date 76, 8; follow-up 67, 24; typo 88, 6; language 57, 29; out of scope 91, 3;
+injection 93, 0.
 """
 
 from __future__ import annotations
@@ -47,9 +55,9 @@ MAX_WRONG = 0.02
 OWN_LIMITS = {
     "ninth": (0.83, 0.07),
     "own_sites": (0.88, 0.03),
-    "tenth": (0.75, 0.12),
-    "eleventh": (0.76, 0.12),
-    "twelfth": (0.74, 0.13),
+    "tenth": (0.79, 0.101),
+    "eleventh": (0.77, 0.115),
+    "twelfth": (0.815, 0.085),
 }
 
 
