@@ -10,20 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from .answer import CheckedAnswer
 from .base import Exchanged, Level, Skipped, Suite, demand
-from .messages import (
-    BEYOND_64_BITS,
-    FORMATS,
-    HELLO,
-    MALFORMED,
-    PIXEL,
-    POLICIES,
-    TOKENS,
-    UPLOAD,
-    Json,
-    part,
-    text,
-    token,
-)
+from .messages import FORMATS, HELLO, MALFORMED, OVER_64_BITS, PIXEL, POLICIES, TOKENS, UPLOAD, Json, part, text, token
 
 
 class Samples:
@@ -281,7 +268,7 @@ async def _language(target: CoreTarget) -> None:
     IN_JSON,
 )
 async def _large_integer(target: CoreTarget) -> None:
-    await ask(target, part("structured", "json", {"n": BEYOND_64_BITS}), "an integer beyond 64 bits")
+    await ask(target, part("structured", "json", {"n": OVER_64_BITS}), "an integer beyond 64 bits")
 
 
 @check("CORE-5.0.4-control", "ECMA-430 5, ECMA-404 9", "must", "control characters in a text do not break the server")
@@ -331,7 +318,7 @@ def _add_token_checks() -> None:
 
     for name, (check_id, level, sent) in TOKENS.items():
         check(check_id, "ECMA-430 6.2", level, f"{name} comes back unchanged")(echoed(sent, name))
-    number = token("conversation", BEYOND_64_BITS)
+    number = token("conversation", OVER_64_BITS)
     name = "a token that is an integer beyond 64 bits"
     check("CORE-6.2.1-b", "ECMA-430 6.2", "should", f"{name} comes back unchanged", IN_JSON)(echoed(number, name))
 
@@ -368,6 +355,12 @@ async def _same_content(target: CoreTarget) -> None:
 async def _last_token(target: CoreTarget) -> None:
     sent = token("conversation", "check-last")
     await _all_come_back(target, text("Hello", HELLO, HELLO, part("structured", "json", {"a": 1}), sent), sent)
+
+
+@check("CORE-6.2-types", "ECMA-430 6.2", "must", "a token in a message of another type comes back")
+async def _token_of_types(target: CoreTarget) -> None:
+    sent = token("conversation", "check-typed")
+    await _all_come_back(target, text("Hello", sent, messagetype="request"), sent)
 
 
 @check("CORE-6.2-apart", "ECMA-430 6.2", "should", "a token comes back only in the answer to its own message")
@@ -421,6 +414,7 @@ async def _own_once(target: CoreTarget) -> None:
     demand(answer.tokens, "the answer has no token, so many clients forget the conversation")
     twice = [item for item in answer.tokens if sum(item == other for other in answer.tokens) > 1]
     demand(not twice and len(answer.tokens) <= len(sent), f"{len(sent)} tokens became {len(answer.tokens)}")
+    demand(any(answer.has(item) for item in sent), "each answer has another token, so a conversation has no name")
 
 
 @check("CORE-6.2.2", "ECMA-430 6.2.2", "must", "an authentication token of another server does not break the server")
@@ -518,8 +512,9 @@ async def _statements(target: CoreTarget) -> None:
 )
 async def _flag(target: CoreTarget) -> None:
     policies = {**HELLO, "content": "What are your policies?"}
-    answer = await ask(target, {**policies, "control": True}, "control: true")
-    demand(answer.is_control, "the answer is not a control message")
+    for flag in ("true", True):
+        answer = await ask(target, {**policies, "control": flag}, f"control: {flag!r}")
+        demand(answer.is_control, f"the answer to control: {flag!r} is not a control message")
     demand(answer.flag is True, "the answer lacks control: true")
     answer = await ask(target, {**HELLO, "control": False}, "control: false")
     demand(not answer.is_control, "control: false is answered as control")

@@ -16,7 +16,7 @@ UPLOAD: Final[Json] = {
     "messagetype": "control",
 }
 PIXEL: Final = "iVBORw0KGgo="
-BEYOND_64_BITS: Final = 2**64
+OVER_64_BITS: Final = 2**64
 
 
 def text(content: str = "Hello", *parts: Json, **more: Any) -> Json:
@@ -64,6 +64,7 @@ TOKENS: Final[dict[str, tuple[str, Level, Json]]] = {
     "a conversation token with a suffix": ("CORE-6.2-suffix", "must", token("conversation_check", "check-2")),
     "a suffix in mixed letter case": ("CORE-6.2-suffix", "must", token("Conversation_Agent.7", "check-s")),
     "an authentication token": ("CORE-6.2-auth", "must", token("authentication", "check-3")),
+    "an authentication token with a suffix": ("CORE-6.2-auth", "must", token("authentication_check.9", "check-7")),
     "a token of the application's own kind": ("CORE-6.2-c", "must", token("group", "check-4")),
     "a token with blanks around its content": ("CORE-6.2.1-b", "must", token("conversation", "  check-5\n")),
     "a token with capitals": ("CORE-6.2.1-b", "must", token("conversation", "CHECK-Five")),
@@ -72,6 +73,8 @@ TOKENS: Final[dict[str, tuple[str, Level, Json]]] = {
     "a token of 3,000 characters": ("CORE-6.2.1-b", "should", token("conversation", "0123456789" * 300)),
     "a token whose content is empty": ("CORE-6.2.1-b", "must", token("conversation_check", "")),
     "a token whose content is zero": ("CORE-6.2.1-b", "should", token("conversation_check", 0)),
+    "a token whose content is true": ("CORE-6.2.1-b", "should", token("conversation_check", True)),
+    "a token whose content is a list": ("CORE-6.2.1-b", "should", token("conversation", ["check", 8])),
     "a token whose content is an object": ("CORE-6.2.1-b", "should", token("conversation", {"sid": 7, "z": [1]})),
     "the label of a token": ("D-17", "ours", token("conversation", "check-6", label="main")),
 }

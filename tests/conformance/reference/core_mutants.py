@@ -276,6 +276,7 @@ http(
     "CORE-6.3-tokens",
     "CORE-6.2.1-b",
     "CORE-6.2-last",
+    "CORE-6.2-types",
     "CORE-5.0.2-parts",
     "CORE-5.0.2-token",
     "D-16",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import binding_mutants, clause_mutants, core_mutants
+from . import binding_mutants, clause_mutants, core_mutants, later_mutants
 from .faults import AMQP, HTTP, WEBSOCKET, Mutant
 
-__all__ = ["AMQP", "HTTP", "WEBSOCKET", "Mutant", "binding_mutants", "clause_mutants", "core_mutants"]
+__all__ = ["AMQP", "HTTP", "WEBSOCKET", "Mutant", "binding_mutants", "clause_mutants", "core_mutants", "later_mutants"]

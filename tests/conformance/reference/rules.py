@@ -32,7 +32,7 @@ class Message:
 
     @property
     def is_control(self) -> bool:
-        return str(self.raw.get("messagetype") or "").lower() == "control" or self.raw.get("control") is True
+        return str(self.raw.get("messagetype") or "").lower() == "control" or self.raw.get("control") in (True, "true")
 
     @property
     def text(self) -> str:
