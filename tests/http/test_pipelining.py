@@ -92,5 +92,5 @@ def test_answers_come_in_the_order_of_the_requests(served: Served, door: DoorDri
     found = answers(served, sent, len(TEXTS))
     assert [status for status, _ in found] == [found[0][0]] * len(TEXTS)
     for (_, answer), text, body in zip(found, TEXTS, bodies, strict=True):
-        told = [other for other in TEXTS if other in answer]
-        assert told == [text] or sha256(body).hexdigest() in answer, answer  # an upload is told by its digest
+        contained = [other for other in TEXTS if other in answer]  # none of an upload, which is known by its digest
+        assert contained == [text] or sha256(body).hexdigest() in answer, answer
