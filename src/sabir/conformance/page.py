@@ -63,7 +63,10 @@ def page() -> str:
     for title, checks in suites.items():
         pieces.append(f"## {title}\n")
         if title.startswith(("NLIP over WebSocket", "NLIP over AMQP")):
-            pieces.append(f"The {len(shared)} core checks above (`CORE-…` and others) run over this binding as well.\n")
+            pieces.append(
+                f"{len(shared)} of the checks above do not depend on HTTP, those of `CORE-…` among them. "
+                "They run here as well.\n"
+            )
         pieces.append(_table(checks))
     return "\n".join(pieces)
 

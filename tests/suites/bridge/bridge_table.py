@@ -90,7 +90,8 @@ def page(outcomes: Mapping[tuple[str, str, str], bool]) -> str:
         "## What crosses",
         "",
         "Each table is for the clients of one protocol; its columns are the protocols of the agent. ✓ means that",
-        "nothing is lost. A number refers to the list of losses below the tables.",
+        "nothing is lost that a client of this protocol can receive. A number refers to the list of losses below the",
+        "tables.",
         "",
     ]
     for client in names:
