@@ -98,9 +98,9 @@ class Lexicon:
         ]
         rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_umlauts(phrase)) != phrase]
         rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_accents(phrase)) != phrase]
+        tags = {tag: _tag(tag) for tag in table}
         for tag, phrase in rows:  # the first row wins, so a spelling without accents never hides a word
-            title, _, value = tag.partition(":")
-            self._phrases.setdefault(self._words(phrase), Tag(title, value))
+            self._phrases.setdefault(self._words(phrase), tags[tag])
         self._lengths: dict[str, list[int]] = {}
         for phrase_words in sorted(self._phrases, key=len, reverse=True):
             lengths = self._lengths.setdefault(phrase_words[0], [])
@@ -215,11 +215,18 @@ def _with_prefix(tags: list[Tag]) -> list[Tag]:
     return tags
 
 
+def _tag(row: str) -> Tag:
+    title, _, value = row.partition(":")
+    return Tag(title, value)
+
+
 def _without_umlauts(text: str) -> str:
-    return text.translate(_UMLAUTS)
+    return text if text.isascii() else text.translate(_UMLAUTS)
 
 
 def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text
     return "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
 
 
