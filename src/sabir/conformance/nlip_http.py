@@ -160,7 +160,7 @@ async def _explained(target: HttpTarget) -> None:
     demand(response.answer().text, f"HTTP {response.status} has no words in an NLIP message")
 
 
-@check("CORE-7.1", "ECMA-430 7.1", "must", "the connection is encrypted")
+@check("CORE-7.1", "ECMA-430 7.1", "must", "the connection is encrypted, except on a loopback address")
 async def _encrypted(target: HttpTarget) -> None:
     parts = urlsplit(target.url)
     if parts.scheme != "https" and (parts.hostname == "localhost" or is_loopback(parts.hostname or "")):

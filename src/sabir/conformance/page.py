@@ -33,7 +33,8 @@ A clause such as `W-3` or `A-9` is the id of a [decision](decisions.md).
 
 A check ends as **passed**, **failed**, **skipped** (it does not apply to this server, or cannot be seen from outside)
 or **declined** (the server refused by policy: HTTP 401, 403, or 429 repeatedly). The exit code is 1 if a check
-of the chosen level failed, and 3 if nothing answers at the address.
+of the chosen level (`--level`, by default `should`) or of a stricter one failed, and 3 if nothing answers at the
+address.
 
 First, `sabir check` sends a plain hello. If the agent behind the server fails to answer it, the checks stop and show
 the error, because every check would fail for the same reason. With `--json`, the reason is in `stopped`.
