@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +106,33 @@ def open_pools() -> list[Any]:
 WHO = (*speakers("http"), "a model service", "fetched documents")
 
 
+def asker(who: str, relay: Relay, serve: Serve, home: Path) -> AbstractAsyncContextManager[Ask]:
+    if who == "a model service":
+        return a_model(relay)
+    if who == "fetched documents":
+        return a_fetcher(relay, serve, home)
+    return a_peer(who, relay, serve, home)
+
+
+@pytest.mark.parametrize("who", WHO)
+async def test_requests_in_a_row_use_one_connection(who: str, serve: Serve, home: Path) -> None:
+    """The A2A client once closed a stream after its last event and before its end, and so its connection."""
+    async with relaying() as relay:
+        async with asker(who, relay, serve, home) as ask:
+            await ask()
+            before = relay.accepted
+            for _ in range(5):
+                await ask()
+            assert relay.accepted == before
+
+
 @pytest.mark.parametrize("who", WHO)
 async def test_a_request_after_the_server_has_closed_idle_connections_is_answered(
     who: str, serve: Serve, home: Path
 ) -> None:
     assert IDLE_SECONDS < USUAL_SECONDS - 1
     async with relaying() as relay:
-        if who == "a model service":
-            asking = a_model(relay)
-        elif who == "fetched documents":
-            asking = a_fetcher(relay, serve, home)
-        else:
-            asking = a_peer(who, relay, serve, home)
-        async with asking as ask:
+        async with asker(who, relay, serve, home) as ask:
             await ask()
             assert {pool._keepalive_expiry for pool in open_pools()} == {IDLE_SECONDS}
             before = relay.accepted

@@ -204,5 +204,5 @@ async def test_the_card_says_where_clients_reach_it(serve, home: Path, http) -> 
 async def test_in_the_clear_only_on_the_loopback(home: Path) -> None:
     with pytest.raises(ConfigError, match="in the clear only on the loopback"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"grpc": {"host": "0.0.0.0", "port": 0}}})
-    with pytest.raises(ConfigError, match=r"doors\.a2a\.grpc: .*`port`"):
+    with pytest.raises(ConfigError, match=r"doors\.a2a\.grpc: the required key port is missing"):
         Gateway(*Bench().agents(), home=home, doors={"a2a": {"grpc": {}}})

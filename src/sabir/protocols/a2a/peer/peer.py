@@ -332,6 +332,9 @@ class A2aPeer(Peer):
                         return
                     response = await self._in_time(stream.next())
         finally:
+            if reader.ended:
+                with suppress(PeerError), translate_errors(self.address):
+                    await stream.read_rest()
             if not going.is_open:  # otherwise _cancel closes it
                 await stream.aclose()
 

@@ -7,7 +7,7 @@ import contextvars
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ _GRPC_STATUS: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOUR
 _GRPC_UNAVAILABLE: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
 
 
+_REST_SECONDS: Final = 0.5  # for the end of a stream after its last event
 _OPENED: Final[ContextVar[list[httpx.AsyncByteStream] | None]] = ContextVar("opened", default=None)
 
 
@@ -59,6 +60,16 @@ class ResponseStream:
 
     async def next(self) -> pb.StreamResponse | None:
         return await anext(self._events, None)
+
+    async def read_rest(self) -> None:
+        """Read the end of the stream after its last event: only then can the connection be used again.
+
+        A server that keeps the stream open is not waited for.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REST_SECONDS):
+                while await self.next() is not None:
+                    pass
 
     async def aclose(self) -> None:
         async with Closing(self._events):
