@@ -8,6 +8,7 @@ confirmation.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from sabir.stores.base import ConversationRow, Store, TurnEntry
 from sabir.turn import Caller, PastTurn, Turn
 from sabir.uploads import Uploads
 
-from .control.intents import EXAMPLES, TOPICS, Wish, read
+from .control.intents import EXAMPLES, TOPICS, Wish, has_phrases, load_phrases, read
 from .control.proposals import (
     ProposalAnswer,
     consents,
@@ -124,6 +125,8 @@ class Concierge:
         }
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        if not has_phrases():
+            await asyncio.to_thread(load_phrases)  # other turns go on meanwhile
         wishes = read(turn.message)
         if not wishes and self.services.reader is not None:
             wish = await self.services.reader(turn.text)

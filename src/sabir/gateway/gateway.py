@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sabir.agent import Agent
 from sabir.agents.concierge import Concierge, Reader
-from sabir.agents.control.intents import infer_control
+from sabir.agents.control.intents import infer_control, load_phrases
 from sabir.agents.group import with_listed_groups
 from sabir.agents.multicast import GroupDoor
 from sabir.aio import cancel_and_wait
@@ -123,6 +123,8 @@ class Gateway:
         self.services = self._build_context(options)
         self.exchange.concierge = self._concierge(options.control_reader)
         self.exchange.infer = infer_control if options.infer_control else None
+        if options.infer_control:
+            load_phrases()  # every message will be read
         self.absent: list[str] = []  # doors that are unavailable, and why
         self.doors = self.services.doors = self._doors(options.extra_doors)
         self._front = GatewayApp(

@@ -14,8 +14,8 @@ from sabir.guard.assent import is_cancel
 from sabir.message import CONTROL, Message
 
 from .grammar import ACTS, TOPIC_PHRASES, row
-from .lexicon import LEXICONS, NUMBER, UNKNOWN, Sentence, Tag
-from .vocabulary import read_vocabulary
+from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons
+from .vocabulary import all_openers, read_vocabulary
 
 TOPICS: Final[Mapping[str, str]] = {
     "capabilities": "what the agents here can do",
@@ -88,6 +88,17 @@ class Wish:
     problem: str = ""  # why a part that names an act does not request it
 
 
+def has_phrases() -> bool:
+    """Whether ``load_phrases`` has run."""
+    return bool(lexicons.cache_info().currsize and all_openers.cache_info().currsize)
+
+
+def load_phrases() -> None:
+    """Load the phrases of all languages, which takes a moment; otherwise the first ``read`` does."""
+    lexicons()
+    all_openers()
+
+
 def read(message: Message) -> list[Wish]:
     """The requests of a control message: its labelled parts in order, and what its text adds."""
     wishes = [wish for part in message.parts if (wish := _labelled(part.label, part.value)) is not None]
@@ -130,7 +141,7 @@ def _labelled(label: str | None, value: object) -> Wish | None:
 
 def read_words(text: str) -> Wish | None:
     """What a text asks for, in one of the languages we read; None if no rule matches."""
-    readings = [lexicon.sentences(text[:_MAX_READ]) for lexicon in LEXICONS]
+    readings = [lexicon.sentences(text[:_MAX_READ]) for lexicon in lexicons()]
     act = _act_in(text, readings) if len(text) <= _MAX_ACTS else None
     return act if act is not None else _topic_in(readings)
 

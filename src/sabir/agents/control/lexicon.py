@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
@@ -230,9 +231,12 @@ def _without_accents(text: str) -> str:
     return "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
 
 
-LEXICONS: Final = (
-    Lexicon("english", ENGLISH),
-    Lexicon("german", GERMAN),
-    Lexicon("spanish", SPANISH),
-    Lexicon("french", FRENCH),
-)
+@cache
+def lexicons() -> tuple[Lexicon, ...]:
+    """The lexicons of all languages. Loading takes a fifth of a second, so it waits until they are needed."""
+    return (
+        Lexicon("english", ENGLISH),
+        Lexicon("german", GERMAN),
+        Lexicon("spanish", SPANISH),
+        Lexicon("french", FRENCH),
+    )

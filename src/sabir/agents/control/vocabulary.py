@@ -7,6 +7,7 @@ between them, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
@@ -97,12 +98,14 @@ def _without_beside(words: list[str]) -> list[str]:
     return words
 
 
-_OPENERS: Final = (Openers(ENGLISH), Openers(GERMAN), Openers(SPANISH), Openers(FRENCH, elisions=True))
+@cache
+def all_openers() -> tuple[Openers, ...]:
+    return (Openers(ENGLISH), Openers(GERMAN), Openers(SPANISH), Openers(FRENCH, elisions=True))
 
 
 def read_vocabulary(text: str) -> list[str] | None:
     """The words that are allowed from now on, or None if the text asks for no such thing."""
-    for openers in _OPENERS:
+    for openers in all_openers():
         found = openers.read(text)
         if found is not None:
             return found
