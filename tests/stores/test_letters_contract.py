@@ -234,8 +234,9 @@ async def test_a_letter_that_continues_with_its_message_is_read_whole(letters: L
 
 
 async def test_a_letter_that_continues_with_its_message_is_whole_among_duplicates(letters: Letters) -> None:
-    outcomes = await asyncio.gather(*(letters.converse(shared(item_id)) for item_id in ("m1", "m2", "m1")))
-    assert outcomes == ["done", "done", "duplicate"]
+    once, other, again = await asyncio.gather(*(letters.converse(shared(item_id)) for item_id in ("m1", "m2", "m1")))
+    assert other == "done"
+    assert {once, again} == {"done", "duplicate"}  # either may be written first
     assert [row.body for row in await letters.waiting_letters("jules")] == [WHOLE, WHOLE]
 
 
