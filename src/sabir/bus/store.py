@@ -74,7 +74,7 @@ def letter_of(row: LetterRow | DeadRow) -> Letter:
     """The letter of a row.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: the row is not a letter.
     """
     body = row.body
     if len(body) <= _HEAD.size or body[0] != _SHARED:

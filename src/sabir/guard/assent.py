@@ -113,7 +113,7 @@ _WISHES: Final = (
 )
 
 
-# Why somebody cancels; beside a cancellation it changes nothing, and alone it is none.
+# Why somebody cancels; beside a cancellation it changes nothing, and alone it is not a cancellation.
 _REASONS: Final = (
     "i (don't|do not) need (it|that|this) [any more|anymore|any longer|now]|i no longer need (it|that|this)|"
     "it's (no longer|not) needed|(that|it) is no longer needed|(i|i've|i have) changed my mind|"
