@@ -164,11 +164,13 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
 
 
 @pytest.fixture(autouse=True)
-def log_handlers() -> Iterator[None]:
-    """Removes the handlers that a test gave to the log: the standard error that they write to is closed after it."""
-    root = logging.getLogger()
-    before = list(root.handlers)
+def log_as_before() -> Iterator[None]:
+    """Takes back what a test did to the log: its level, and handlers, whose standard error is closed after the test."""
+    root, ours = logging.getLogger(), logging.getLogger("sabir")
+    before, level, our_level = list(root.handlers), root.level, ours.level
     yield
+    root.setLevel(level)
+    ours.setLevel(our_level)
     for handler in list(root.handlers):
         if type(handler) is logging.StreamHandler and handler not in before:
             root.removeHandler(handler)

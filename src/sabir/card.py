@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -89,6 +89,13 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
         unread = self._unread_formats(message)
         return f"I did not read {_listed(unread)}; I read {_listed(self.reads)}." if unread else None
 
+    def missing_policies(self, agreed: Mapping[str, Any]) -> frozenset[str]:
+        """The kinds of policy that this agent requires and that a conversation, by its agreements, has not accepted."""
+        if not self.policies:
+            return frozenset()
+        required = frozenset(policy.kind for policy in self.policies if policy.required)
+        return required.difference(agreed.get("policy", {}).get("accepted", ()))
+
     def _unread_formats(self, message: Message) -> tuple[str, ...]:
         if len(self.reads) >= len(_EVERYTHING):
             return ()
@@ -100,6 +107,14 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(
                 f"a card's name is 1 to 64 letters, digits, dots, hyphens or underscores, not {self.name!r}"
             )
+
+
+def required_policies(cards: Iterable[Card]) -> tuple[Policy, ...]:
+    """What an agent that passes questions to agents with these cards requires: all that they require, each once."""
+    found: list[Policy] = []
+    for card in cards:
+        found += [policy for policy in card.policies if policy.required and policy not in found]
+    return tuple(found)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Self, TypeVar
 
 __all__ = [
     "BadInput",
@@ -161,6 +161,14 @@ class PolicyRequired(Refused):
     def __init__(self, reason: str, policies: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.policies = policies
+
+    @classmethod
+    def of(cls, missing: Iterable[str], agent: str = "") -> Self:
+        """Name the missing policies and, if it is not the agent that was asked, the agent that requires them."""
+        kinds = tuple(sorted(missing))
+        whose = f"{agent} requires it: " if agent else ""
+        words = f"accept by a control message: {', '.join(kinds)} (ask: what are your policies?)"
+        return cls(f"{whose}before data can flow, {words}", kinds)
 
 
 class NotFound(SabirError):

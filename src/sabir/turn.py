@@ -11,7 +11,7 @@ import msgspec
 
 from .aio import Closing
 from .card import Card
-from .errors import NotFound, TurnFailed
+from .errors import NotFound, PolicyRequired, TurnFailed
 from .events import Event, Fault, Question, Reply, check_question
 from .ids import new_id
 from .message import Message, Part
@@ -342,18 +342,21 @@ class Turn(msgspec.Struct, eq=False):
                         hop.end(failed=isinstance(event, Fault))
                     yield event
 
-    def sub(self, message: Message, to: Answering, *, history: bool = False) -> Turn:
+    def sub(self, message: Message, to: Answering, *, history: bool = False, checked: bool = False) -> Turn:
         """A sub-turn: inherits deadline, trace and hop count, but not identity and tokens.
 
         With ``history`` the other agent takes part in the conversation and gets its earlier turns; without, it gets one
-        self-contained question.
+        self-contained question. ``checked``: the exchange checks whether the policies of the other agent are accepted.
 
         Raises:
             TurnFailed: the question has passed too many agents, or already passed this one.
+            PolicyRequired: the other agent requires a policy that the conversation has not accepted.
         """
         name = to.card.name
         if self.hops + 1 > MAX_HOPS:
             raise TurnFailed(f"the question passed {MAX_HOPS} agents; a loop is likely")
+        if self.conversation.id and not checked and (missing := to.card.missing_policies(self.conversation.agreed)):
+            raise PolicyRequired.of(missing, name)
         return msgspec.structs.replace(
             self,
             id=f"{self.id}.{new_id()[:8]}",
@@ -377,8 +380,12 @@ class Turn(msgspec.Struct, eq=False):
 
 
 def _passed_on(agreed: dict[str, Any]) -> dict[str, Any]:
-    """The agreements that hold for the whole way, and not for one hop: anonymity."""
-    return {"anonymous": True} if agreed.get("anonymous") else {}
+    """The agreements that hold for the whole way, and not for one hop: anonymity, and accepted policies."""
+    passed: dict[str, Any] = {"anonymous": True} if agreed.get("anonymous") else {}
+    accepted = agreed.get("policy", {}).get("accepted")
+    if accepted:
+        passed["policy"] = {"accepted": accepted}
+    return passed
 
 
 def _agent_of(caller: Caller, agent: str) -> Caller:

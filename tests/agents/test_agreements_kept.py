@@ -18,7 +18,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from agents.test_concierge import Talk
 from conftest import Serve
 from sabir.agent import agent
+from sabir.agents.ensemble import Ensemble
 from sabir.agents.federation import Federation
+from sabir.agents.group import AgentGroup
 from sabir.card import Card, Policy
 from sabir.config.build import gateway_of
 from sabir.config.load import settings_of
@@ -103,6 +105,61 @@ async def test_only_agents_of_the_interaction_are_asked_for_anonymity(  # PAPER-
     for place in ("/nlip/group", "/nlip"):
         refused = await Talk(http, url + place).send_json("anonymous", {"propose": True})
         assert "it must know who asks" in refused["refused"]
+
+
+# Agents that pass questions to others, here to these two. All of them pass on whatever is asked.
+TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
+    "federation": lambda one, other: Federation([one, other], name="both"),
+    "integrator": lambda one, other: Federation([one], integrator=other, name="both"),
+    "ensemble": lambda one, other: Ensemble([one, other], name="both"),
+    "group": lambda one, other: AgentGroup([one, other], name="both"),
+    "nested": lambda one, other: AgentGroup([Federation([one, other], name="inner")], name="both"),
+}
+CALLS = {**TOGETHER, "call": lambda one, other: calling("other"), "listed": lambda one, other: None}
+
+
+def calling(other: str) -> Any:
+    @agent(name="both")
+    async def both(turn: Turn) -> str:
+        return (await turn.call(other, turn.message)).text
+
+    return both
+
+
+@pytest.mark.parametrize("kind", CALLS)
+async def test_a_required_policy_is_not_evaded_through_an_agent_that_passes_questions_on(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, kind: str
+) -> None:
+    came: list[str] = []
+
+    @agent(name="other", policies=(Policy("privacy", "I keep notes.", required=True),))
+    async def other(turn: Turn) -> str:
+        came.append(turn.text)
+        return "at your service"
+
+    both = CALLS[kind](echo, other)
+    doors = {"acl": {"groups": {"both": ["echo", "other"]}}} if both is None else {}
+    gateway = Gateway(echo, other, *([both] if both is not None else ()), home=home, doors=doors)
+    talk = Talk(http, f"{serve(gateway).url}/nlip/both")
+    shown = (await talk.control("What are your policies?")).labelled("policy")
+    assert shown is not None and shown.value["privacy"]["require"] is (kind in TOGETHER)
+    refused = await talk.say("hi")
+    assert came == []
+    assert "before data can flow, accept" in refused.text and (talk.status == 403) is (kind != "listed")
+    await talk.control("", json_part({"accept": ["privacy"], "confirmed": True}, label="policy"))
+    await talk.say("hi")
+    assert came and talk.status == 200
+
+
+@pytest.mark.parametrize("kind", TOGETHER)
+async def test_every_agent_behind_another_is_asked_for_anonymity(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, kind: str
+) -> None:
+    unwilling = Passing("unwilling", "it must know who asks")
+    both = TOGETHER[kind](Passing("willing", None), unwilling)
+    talk = Talk(http, f"{serve(Gateway(both, home=home)).url}/nlip/both")
+    refused = await talk.send_json("anonymous", {"propose": True})
+    assert "unwilling: it must know who asks" in refused["refused"] and unwilling.asked == 1
 
 
 # -- streaming (item 3) -----------------------------------------------------------------------------
@@ -199,7 +256,24 @@ async def test_words_change_the_keeper_although_the_returned_history_comes_along
     reply = await talk.control("Please keep the context for me", json_part(handed.value, label="history"))
     details = reply.labelled("context")
     assert details is not None and details.value["keeper"] == "server"
-    assert (await talk.say("two")).text.endswith("one | two")
+    assert (await talk.say("two")).text == "one | two"
+
+
+async def test_a_history_that_comes_back_is_stored_once_and_without_gaps(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(name="listener")
+    async def listener(turn: Turn) -> str:
+        return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
+
+    talk = Talk(http, serve(Gateway(listener, home=home)).url + "/nlip")
+    await talk.say("one")
+    handed = (await talk.control("I will keep the context")).labelled("history")
+    assert handed is not None
+    kept = [*handed.value, {"role": "user", "said": "two"}, {"role": "agent", "said": "one | two"}]
+    assert (await talk.say("two", json_part(handed.value, label="history"))).text == "one | two"
+    await talk.control("Please keep the context for me", json_part(kept, label="history"))
+    assert (await talk.say("three")).text == "one | two | three"
 
 
 # -- federations (item 6) ---------------------------------------------------------------------------
@@ -340,7 +414,9 @@ INFERRED = ["Please limit messages to 2,000 bytes", "What are your limits?", "Ho
             "Bitte begrenze Nachrichten auf 2.000 Bytes.", "Please stream your answers"]  # fmt: skip
 NOT_INFERRED = ["Do not limit messages to 2,000 bytes.", "How long is the Nile?", "What are the limits of knowledge?",
                 "If I erase this conversation, what is lost?", "Tell me about privacy policies in hospitals",
-                "Translate: Erase this conversation."]  # fmt: skip
+                "Translate: Erase this conversation.", "What happens if I delete our chat?",
+                "Was passiert, wenn ich diese Unterhaltung lösche?", "¿Qué pasa si borro esta conversación?",
+                "Que se passe-t-il si j'efface cette conversation ?"]  # fmt: skip
 
 
 @pytest.mark.parametrize("said", [*INFERRED, *NOT_INFERRED])

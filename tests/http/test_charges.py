@@ -44,6 +44,13 @@ CALLS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     "A2A over HTTP+JSON, an unknown path": ("/a2a/echo/message:shout", {}, {"a2a-version": "1.0"}),
     "MCP, an unknown method": ("/mcp", rpc("no/such", {}), {}),
     "MCP, no request": ("/mcp", {"hello": "there"}, {}),
+    "MCP, an unknown agent": ("/mcp/nobody", rpc("ping", {}), {}),
+    "MCP, an unknown session": ("/mcp", rpc("tools/list", {}), {"mcp-session-id": "none"}),
+    "MCP, an unknown version": ("/mcp", rpc("tools/list", {}), {"mcp-protocol-version": "2099-01-01"}),
+    "MCP, a ping": ("/mcp", rpc("ping", {}), {}),
+    "MCP, a log level": ("/mcp", rpc("logging/setLevel", {"level": "info"}), {}),
+    "MCP, an unknown prompt": ("/mcp", rpc("prompts/get", {"name": "none"}), {}),
+    "MCP, an unknown resource": ("/mcp", rpc("resources/read", {"uri": "none:"}), {}),
     "NLWeb, no query": ("/ask", {"hello": "there"}, {}),
     "NLIP, no message": ("/nlip", {"hello": "there"}, {}),
 }

@@ -144,13 +144,19 @@ async def test_a_request_after_the_server_has_closed_idle_connections_is_answere
 # -- a request that is cancelled while its pool closes connections -----------------------------------
 
 
-def open_sockets() -> set[str]:
-    folder = Path("/proc/self/fd")
-    links = []
-    for name in folder.iterdir():
+def sockets_to(port: int) -> set[str]:
+    """The sockets of this process that are connected to a port, even if the other side has closed them.
+
+    Other threads, and what is left of other tests, may open and close theirs at any time.
+    """
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    fields = [line.split() for line in lines]
+    connected = {f"socket:[{field[9]}]" for field in fields if int(field[2].rpartition(":")[2], 16) == port}
+    held = set()
+    for name in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # that of the listing itself
-            links.append(str(name.readlink()))
-    return {link for link in links if link.startswith("socket:")}
+            held.add(str(name.readlink()))
+    return connected & held
 
 
 def httpx2_client() -> Any:
@@ -171,10 +177,11 @@ async def test_a_cancelled_request_leaves_no_socket_open(
     """The pool forgot the connections that it was closing; uvloop could then not close its loop ("resource busy")."""
     async with relaying() as relay:
         relay.target = serve(Gateway(echo, home=home)).port
-        before = open_sockets()
+        assert not sockets_to(relay.proxy.port)
         for steps in range(12):  # passes of the loop before the cancellation
             client = client_of()
             await asyncio.gather(*(client.get(f"{relay.url}/health") for _ in range(4)))
+            assert sockets_to(relay.proxy.port)
             await relay.cut()
             asking = asyncio.create_task(client.get(f"{relay.url}/health"))
             for _ in range(steps):
@@ -187,7 +194,7 @@ async def test_a_cancelled_request_leaves_no_socket_open(
                 await client.__aexit__(None, None, None)
             await relay.cut()
         async with asyncio.timeout(10):
-            while open_sockets() - before:
+            while sockets_to(relay.proxy.port):
                 await asyncio.sleep(0.01)
 
 

@@ -216,6 +216,22 @@ UNFIT = {
 }
 
 
+UNFIT |= {f"{method} *": (b"404", f"{method} * HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+          for method in ("GET", "OPTIONS")}  # fmt: skip
+
+SHAKE = b"Host: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+SHAKE += b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+HANDSHAKE = b"GET /nlip/ws HTTP/1.1\r\n" + SHAKE
+UNFIT |= {  # they were never answered, and their connections stayed open
+    "WebSocket, 200 headers": (b"431", HANDSHAKE + b"A: b\r\n" * 200 + b"\r\n"),
+    "WebSocket, a long header": (b"431", HANDSHAKE + b"Cookie: %s\r\n\r\n" % (b"a" * 9000)),
+    "WebSocket, a long path": (b"431", b"GET /nlip/ws?%s HTTP/1.1\r\n%s\r\n" % (b"a" * 9000, SHAKE)),
+    "WebSocket, a body": (b"400", HANDSHAKE + b"Content-Length: 2\r\n\r\n{}"),
+    "WebSocket, a chunked body": (b"400", HANDSHAKE + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "WebSocket, POST with a body": (b"400", b"POST /nlip HTTP/1.1\r\n" + SHAKE + b"Content-Length: 2\r\n\r\n{}"),
+}
+
+
 @pytest.mark.parametrize(("status", "sent"), UNFIT.values(), ids=UNFIT.keys())
 def test_a_request_that_no_door_should_see_is_rejected_in_nlip(alone: Served, status: bytes, sent: bytes) -> None:
     answer = exchange(alone.port, sent)

@@ -154,9 +154,20 @@ class Remembering:
 _EMBEDDER = Remembering()
 
 
+_BY_WORDS: dict[str, LocalIndex] = {}  # read once by each process: tests only ask them
+
+
 async def opened(site: str, *, vectors: bool = True) -> LocalIndex:
     """The index of a site."""
-    index = LocalIndex(None, _EMBEDDER if vectors else None)
+    if vectors:
+        return await _ingested(site, _EMBEDDER)
+    if site not in _BY_WORDS:
+        _BY_WORDS[site] = await _ingested(site, None)
+    return _BY_WORDS[site]
+
+
+async def _ingested(site: str, embedder: Remembering | None) -> LocalIndex:
+    index = LocalIndex(None, embedder)
     for name, files in SOURCES[site].items():
         for file in files:
             report = await ingest(index, str(file), site=name)

@@ -24,6 +24,7 @@ from sabir.search.query.relaxing import only_filters
 from sabir.search.query.spelling import corrected, doubtful
 from sabir.search.query.structured import DATE_OPERATORS
 from sabir.search.query.text import MAX_READ, parsed_question
+from sabir.search.query.translated import _is_term, translations
 from sabir.search.query.vocabulary import ALIASES, ALIKE, COUNTED, DIETS, KINDS, MEASURES, NUTRIENTS
 from sabir.search.query.words import STOPWORDS, readable
 
@@ -121,7 +122,7 @@ def _mangled(text: str, chance: random.Random) -> str:
 
 def read(question: str, before: str = "vegan soups under $20") -> float:
     """Read a question by every rule there is, as a site agent does; the seconds of processor time that it took."""
-    for kept in (parsed_question, detected_language, names.words_of):
+    for kept in (parsed_question, detected_language, names.words_of, translations, _is_term):
         kept.cache_clear()  # each time as if for the first time
     started = thread_time()
     text = readable(question)

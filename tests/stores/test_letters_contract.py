@@ -24,6 +24,7 @@ from sabir.stores.letters import (
     DialogueRow,
     LetterRow,
     Letters,
+    MessageEntry,
     UtteranceRow,
 )
 from sabir.stores.postgres.schema import PUT_LETTERS_BY_LANE
@@ -210,12 +211,13 @@ async def test_a_message_writes_all_it_changes_in_one_commit(store: Store, lette
     assert [line.line for line in await store.audit_lines()] == [LINE]
 
 
-def shared(item_id: str, **more: Any) -> DialogueEntry:
+def shared(item_id: str, **more: Any) -> MessageEntry:
     """A message whose letter continues with it."""
-    body = b"message\x00\xff"
-    row = dialogue(conversation=item_id)
-    put = letter(item_id, order=item_id, body=b"\x00head ", **more)
-    return DialogueEntry(row, 0, (said(item_id, conversation=item_id, body=body, reply_with=""),), (put,), shared=True)
+    people = ("eddy", "jules")
+    said = (item_id, *people, item_id, *people, "TASK_REQUEST", NOW, FAR, b"message\x00\xff", "")
+    state = (0, "request", "sent", "m1", NOW, FAR, "", "reply_by", NOW + 5)
+    given = MessageEntry(*said, b"\x00head ", FAR, MEDIUM, True, *state)
+    return msgspec.structs.replace(given, **more)
 
 
 WHOLE = b"\x00head message\x00\xff"
@@ -242,13 +244,30 @@ async def test_a_letter_that_continues_with_its_message_is_whole_among_duplicate
 
 async def test_an_expired_letter_is_whole_even_if_its_message_expires_with_it(store: Store, letters: Letters) -> None:
     count = SWEPT_AT_ONCE + 20
-    entries = [shared(f"m{n}", expires=NOW - 1) for n in range(count)]
-    expired = [msgspec.structs.replace(entry.said[0], expires=NOW - 1) for entry in entries]
-    entries = [msgspec.structs.replace(entry, said=(row,)) for entry, row in zip(entries, expired, strict=True)]
+    entries = [shared(f"m{n}", expires=NOW - 1, letter_expires=NOW - 1) for n in range(count)]
     await asyncio.gather(*(letters.converse(entry) for entry in entries))
     await store.sweep(NOW)
     assert [row.body for row in await letters.dead_letters("jules", count)] == [WHOLE] * count
     assert await letters.utterances("m0") == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_flat_entry_writes_what_its_rows_would(store: Store, letters: Letters, count: int) -> None:
+    more: dict[str, Any] = {"detail": b"{\x00}", "cancel": "m0", "audit": LINE, "priority": HIGH, "reply_with": "r1"}
+    flat = [shared(f"m{n}", **more) for n in range(count)]
+    moved = [msgspec.structs.replace(entry, id=f"{entry.id}-2", expect=1, state="accepted") for entry in flat]
+    remark = msgspec.structs.replace(flat[0], id="remark", expect=-1)
+    for entries in (flat, moved, [remark]):
+        assert await asyncio.gather(*(letters.converse(entry) for entry in entries)) == ["done"] * len(entries)
+        waiting = {row.id: msgspec.structs.replace(row, number=0) for row in await letters.waiting_letters("jules")}
+        for entry in entries:
+            rows = entry.whole
+            assert await letters.utterance(entry.id, "eddy", "jules") == rows.said[0]
+            assert [waiting[row.id] for row in rows.whole_letters] == list(rows.whole_letters)
+            if rows.dialogue is not None:
+                stored = await letters.dialogue(entry.conversation, "eddy", "jules")
+                assert stored == msgspec.structs.replace(rows.dialogue, version=entry.expect + 1)
+    assert len(await store.audit_lines()) == 2 * count + 1
 
 
 @pytest.mark.parametrize("again", ["the same", "another version"])
@@ -431,7 +450,7 @@ async def test_inboxes_and_conversations_are_copied(tmp_path: Path) -> None:  # 
             assert await new.dialogue("c1", "eddy", "jules") == dialogue(version=1)
             await new.put_letters((letter("m3"),))  # goes on with the numbers
             waiting = [(row.id, row.body) for row in await new.waiting_letters("jules")]
-            assert waiting == [("m2", b"m2"), ("m4", WHOLE), ("m3", b"m3")]
+            assert waiting == [("m2", b"m2"), ("eddy/m4", WHOLE), ("m3", b"m3")]
         finally:
             await new.close()
 

@@ -271,12 +271,15 @@ async def test_the_same_key_again_is_the_same_task(node: MakeNode) -> None:
     assert first.id == second.id
     await here.tasks.wait(first.id, ADA, 30)
     assert (await here.tasks.submit(keyed(ADA))).state == "completed"
-    assert (await here.tasks.submit(keyed(EVE))).id != first.id
+    hers = await here.tasks.submit(keyed(EVE))
+    assert hers.id != first.id
     stranger = Caller(address="127.0.0.1")
-    assert (await here.tasks.submit(keyed(stranger))).id == (await here.tasks.submit(keyed(stranger))).id
+    theirs = await here.tasks.submit(keyed(stranger))
+    assert theirs.id == (await here.tasks.submit(keyed(stranger))).id
     guessable = [await here.tasks.submit(keyed(stranger, "1")) for _ in range(2)]
     assert guessable[0].id != guessable[1].id
-    await asyncio.gather(*(here.tasks.wait(task.id, stranger, 5) for task in guessable))
+    await here.tasks.wait(hers.id, EVE, 30)
+    await asyncio.gather(*(here.tasks.wait(task.id, stranger, 30) for task in (theirs, *guessable)))
     assert len(calls) == 5
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from sabir.errors import SabirError
 from sabir.events import Event, Field, Question, Reply
 from sabir.exchange.conversations import Conversations
 from sabir.guard import size_of
-from sabir.guard.agreements import HISTORY, past_turns, policies_of
+from sabir.guard.agreements import HISTORY, is_context, past_turns, policies_of
 from sabir.guard.assent import assent
 from sabir.guard.identity.passes import Passes
 from sabir.guard.quotas.rates import Quotas, Remaining
@@ -287,9 +288,17 @@ class Concierge:
         return answer
 
     async def _take_over(self, turn: Turn, turns: Iterable[PastTurn]) -> None:
-        """Store the history that the client kept until now, as if it had been said here."""
+        """Store the history that the client kept until now, as if it had been said here.
+
+        It begins with the turns that the gateway gave to the client and has itself.
+        """
         row = await self._row(turn)
+        known = Counter((past.asked.text, past.answered.text) for past in await self._past(turn, MAX_HISTORY))
         for past in turns:
+            said = past.asked.text, past.answered.text
+            if known[said]:
+                known[said] -= 1
+                continue
             past = msgspec.structs.replace(past, conversation=row.id)
             await self.services.store.record(TurnEntry(row, past, size=size_of(past.asked) + size_of(past.answered)))
 
@@ -360,7 +369,7 @@ class Concierge:
 
     async def _past(self, turn: Turn, last: int) -> list[PastTurn]:
         turns = await self.services.store.turns(turn.conversation.id, min(2 * last, 2 * MAX_HISTORY))
-        return [item for item in turns if not item.asked.is_control][-last:]
+        return [item for item in turns if is_context(item)][-last:]
 
     async def _sessions(self, wish: Wish, turn: Turn) -> ProposalAnswer:
         value = wish.value

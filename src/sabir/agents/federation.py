@@ -26,13 +26,14 @@ from typing import Any, Final, Literal
 
 from sabir.agent import Agent, agent
 from sabir.aio import Closing, cancel_and_wait
-from sabir.card import Card
+from sabir.card import Card, required_policies
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
 
 from .agreement import agree, groups
+from .anonymity import why_not_anonymous
 from .turn_taking import TurnTaking
 
 logger = logging.getLogger("sabir")
@@ -89,7 +90,8 @@ class Federation:
             raise ValueError("a federation needs members with unique names")
         words = description or f"Asks {', '.join(names)} and combines what they say"
         skills = tuple({skill.id: skill for member in members for skill in member.card.skills}.values())
-        self.card = Card(name=name, description=words, skills=skills)
+        cards = [member.card for member in (*members, *((integrator,) if integrator is not None else ()))]
+        self.card = Card(name=name, description=words, skills=skills, policies=required_policies(cards))
         self.members = tuple(members)
         self.strategy: Strategy = strategy
         self.integrator = integrator
@@ -222,12 +224,8 @@ class Federation:
 
     async def propose_anonymous(self, conversation: str) -> str | None:
         """Agree to anonymity only if every member that forwards questions does (PAPER-ANON)."""
-        for member in (*self.members, *((self.integrator,) if self.integrator is not None else ())):
-            propose = getattr(member, "propose_anonymous", None)
-            why = await propose(conversation) if propose is not None else None
-            if why is not None:
-                return f"{member.card.name}: {why}"
-        return None
+        asked = (*self.members, *((self.integrator,) if self.integrator is not None else ()))
+        return await why_not_anonymous(asked, conversation)
 
 
 _WISHES: Final[Mapping[str, str]] = {

@@ -13,11 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, Final
 
 from sabir.agent import Agent
-from sabir.card import Card
+from sabir.card import Card, Policy, required_policies
 from sabir.errors import ConfigError, Forbidden, SabirError, Unauthenticated
 from sabir.events import Event, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
+
+from .anonymity import why_not_anonymous
 
 NOTIFICATION: Final = "notification"  # the type of a message without a reply
 FAILED: Final = "failed"  # label of the part that says which members failed, and why
@@ -35,7 +37,15 @@ class AgentGroup:
             raise ConfigError("a group needs members with unique names")
         self.members = tuple(members)
         self.publish: Callable[[Turn], Awaitable[None]] | None = None  # if there is a bus
-        self.card = Card(name, description or f"Asks {', '.join(names)} and returns what each of them says")
+        words = description or f"Asks {', '.join(names)} and returns what each of them says"
+        self.card = Card(name, words, policies=self._required())
+
+    def _required(self) -> tuple[Policy, ...]:
+        return required_policies(member.card for member in self.members)
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if every member that forwards questions does (PAPER-ANON)."""
+        return await why_not_anonymous(self.members, conversation)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         names = ", ".join(member.card.name for member in self.members)
@@ -76,8 +86,11 @@ class ListedGroup(AgentGroup):
     through the exchange, with the caller's rights, and a member that the caller may not use is not mentioned.
     """
 
+    def _required(self) -> tuple[Policy, ...]:
+        return ()  # a caller may be unable to use the member that requires something; the exchange checks each of them
+
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
-        sub = turn.sub(turn.message, member, history=True)
+        sub = turn.sub(turn.message, member, history=True, checked=True)
         try:
             return await turn.siblings.dispatch(member.card.name, sub)
         except (Forbidden, Unauthenticated):

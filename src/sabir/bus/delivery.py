@@ -64,25 +64,15 @@ class Seen:
         return letter_id in self._new or letter_id in self._old
 
 
-class _Held:
-    """A parcel, and how many of its letters are not handled yet."""
-
-    __slots__ = ("left", "parcel")
-
-    def __init__(self, parcel: Parcel) -> None:
-        self.parcel = parcel
-        self.left = 0
-
-
 class _Item:
-    """A letter being handled, and the parcels that brought it."""
+    """A letter being handled, and the keys of the parcels that brought it."""
 
-    __slots__ = ("attempts", "doom", "lane", "letter", "parcels")
+    __slots__ = ("attempts", "doom", "keys", "lane", "letter")
 
-    def __init__(self, letter: Letter, held: _Held, doom: str) -> None:
+    def __init__(self, letter: Letter, key: int, doom: str) -> None:
         self.letter = letter
-        self.lane = letter.lane
-        self.parcels = [held]
+        self.lane = (letter.sender, letter.order) if letter.order else None
+        self.keys: tuple[int, ...] = (key,)
         self.attempts = 0
         self.doom = doom  # why it becomes a dead letter
 
@@ -115,10 +105,12 @@ class Delivery:
         # Per lane that is being handled: the letters behind its first, if there are any.
         self._lanes: dict[tuple[str, str], deque[_Item] | None] = {}
         self._hand: dict[str, _Item] = {}
-        self._parcels: dict[int, _Held] = {}
+        self._parcels: dict[int, Parcel] = {}  # the latest delivery of each
+        self._left: dict[int, int] = {}  # how many letters are not handled yet, of parcels with several
         self._workers: dict[asyncio.Task[None], list[_Item]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._space = asyncio.Event()
+        self._full = False  # somebody waits for space
         self._starting = False  # a worker that has not started yet
         self._stopped = False
 
@@ -128,6 +120,7 @@ class Delivery:
         """Wait until there is room for another parcel."""
         while not self.has_room:
             self._space.clear()
+            self._full = True
             await self._space.wait()
 
     @property
@@ -146,24 +139,27 @@ class Delivery:
 
     def begin(self, parcel: Parcel) -> Awaitable[None] | None:
         """The same, without waiting; returns an acknowledgement that has to be awaited, if there is one."""
-        again = self._parcels.get(parcel.key)
-        if again is not None:
-            again.parcel = parcel  # redelivered while being handled: acknowledge the latest delivery
+        key = parcel.key
+        if key in self._parcels:
+            self._parcels[key] = parcel  # redelivered while being handled: acknowledge the latest delivery
             return None
-        held = self._parcels[parcel.key] = _Held(parcel)
+        self._parcels[key] = parcel
         doom = ""
         if parcel.deliveries > self._limits.deliveries:
             doom = f"was delivered {parcel.deliveries} times and never acknowledged"
+        left = 0
         for letter in parcel.letters:
             if letter.id not in self._seen and letter.only in ("", self._member):
-                self._add(letter, held, doom)
+                left += self._add(letter, key, doom)
+        if left > 1:
+            self._left[key] = left
         if not self._starting:
             self._spawn()
-        return None if held.left else self._acknowledge(held)
+        return None if left else self._acknowledge(key)
 
     def parcels(self) -> list[Parcel]:
         """The parcels being handled."""
-        return [held.parcel for held in self._parcels.values()]
+        return list(self._parcels.values())
 
     async def stop(self) -> None:
         """Finish what was started, within a few seconds, and release the rest."""
@@ -174,27 +170,28 @@ class Delivery:
         if self._workers:
             await asyncio.wait(tuple(self._workers), timeout=self._limits.stop_seconds)
         await cancel_and_wait(tuple(self._workers))
-        for held in list(self._parcels.values()):
+        for parcel in self.parcels():
             with suppress(BusUnavailable):
-                await held.parcel.release()
+                await parcel.release()
         self._parcels.clear()
+        self._left.clear()
         self._hand.clear()
 
     # -- letters ----------------------------------------------------------------------------------
 
-    def _add(self, letter: Letter, held: _Held, doom: str) -> None:
+    def _add(self, letter: Letter, key: int, doom: str) -> bool:
+        """Queue a letter; False if this parcel has brought it before."""
         known = self._hand.get(letter.id)
         if known is not None:
-            if held not in known.parcels:
-                known.parcels.append(held)
-                held.left += 1
-            return
-        item = self._hand[letter.id] = _Item(letter, held, doom)
-        held.left += 1
+            again = key in known.keys
+            if not again:
+                known.keys += (key,)
+            return not again
+        item = self._hand[letter.id] = _Item(letter, key, doom)
         lane = item.lane
         if lane is None:
             self._ready.append(item)
-            return
+            return True
         if lane not in self._lanes:
             self._lanes[lane] = None
             self._ready.append(item)
@@ -202,6 +199,7 @@ class Delivery:
             behind.append(item)
         else:
             self._lanes[lane] = deque((item,))
+        return True
 
     def _spawn(self) -> None:
         """Start one more worker, if there is work. It starts the next before it begins: one worker serves quick
@@ -258,17 +256,21 @@ class Delivery:
                 self._ready.append(behind.popleft())
             else:
                 del self._lanes[lane]
-        self._space.set()
+        if self._full:
+            self._full = False
+            self._space.set()
         waiting: list[Awaitable[None]] = []
-        for held in item.parcels:
-            held.left -= 1
-            if not held.left and (acknowledging := self._acknowledge(held)) is not None:
+        for key in item.keys:
+            left = self._left.get(key, 1) - 1
+            if left:
+                self._left[key] = left
+            elif (acknowledging := self._acknowledge(key)) is not None:
                 waiting.append(acknowledging)
         return waiting
 
-    def _acknowledge(self, held: _Held) -> Awaitable[None] | None:
-        self._parcels.pop(held.parcel.key, None)
-        return held.parcel.ack()
+    def _acknowledge(self, key: int) -> Awaitable[None] | None:
+        self._left.pop(key, None)
+        return self._parcels.pop(key).ack()
 
     # -- failures ---------------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class Delivery:
     async def _dead(self, item: _Item) -> None:
         dead = DeadLetter(item.letter, item.doom, item.attempts, time.time(), self._member)
         try:
-            await self._store_dead(dead, item.parcels[0].parcel.key)
+            await self._store_dead(dead, item.keys[0])
         except Unavailable:
             self._later(item)
             return

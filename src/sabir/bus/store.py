@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -41,33 +42,50 @@ _MAX_LETTERS: Final = 100_000
 _SHARED: Final = 1  # how a row starts whose letter is followed by its body; no letter in MessagePack starts like this
 _HEAD: Final = struct.Struct(">BI")  # that, and the length of the letter
 
+_HEAD_BYTES: Final = 256  # of most letters, without their bodies
+
 _encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _decode = msgspec.msgpack.Decoder(Letter).decode
 _Box = tuple[str, str]
 
 
-def row_of(
-    letter: Letter, limits: BusLimits, *, member: str = "", now: float | None = None, shared: bool = False
-) -> LetterRow:
-    """A letter as the store keeps it. With ``shared``, without its body, which the store appends.
+def row_of(letter: Letter, limits: BusLimits, *, member: str = "") -> LetterRow:
+    """A letter as the store keeps it.
 
     Raises:
         TooLarge: it is over the limit.
     """
-    if shared:
-        head = _encode(msgspec.structs.replace(letter, body=b""))
-        body = _HEAD.pack(_SHARED, len(head)) + head
-        size = len(body) + len(letter.body)
-    else:
-        body = _encode(letter)
-        size = len(body)
+    body = _encode(letter)
+    _check_size(len(body), limits)
+    at = time.time()
+    lane = f"{letter.sender}{LANE}{letter.order}" if letter.order else ""
+    expires = at + limits.keep_seconds
+    return LetterRow(letter.to, letter.id, body, at, expires, letter.sender, lane, priority_of(letter), member)
+
+
+def head_of(letter: Letter, limits: BusLimits) -> bytes:
+    """How the row of a letter starts that continues with the letter's body, which the store appends.
+
+    Raises:
+        TooLarge: it is over the limit.
+    """
+    # A tuple is written as the letter itself would be, and costs no copy of it.
+    values = (letter.to, b"", letter.id, letter.sender, letter.order, letter.headers, letter.at, letter.only)
+    head = bytearray(_HEAD_BYTES)
+    _encode_into(values, head, _HEAD.size)
+    _HEAD.pack_into(head, 0, _SHARED, len(head) - _HEAD.size)
+    _check_size(len(head) + len(letter.body), limits)
+    return bytes(head)
+
+
+def priority_of(letter: Letter) -> int:
+    return _PRIORITIES.get(letter.headers.get(PRIORITY, ""), MEDIUM)
+
+
+def _check_size(size: int, limits: BusLimits) -> None:
     if size > limits.letter_bytes:
         raise TooLarge("bus", "letter", f"at most {limits.letter_bytes} bytes, not {size}")
-    at = time.time() if now is None else now
-    lane = f"{letter.sender}{LANE}{letter.order}" if letter.order else ""
-    priority = _PRIORITIES.get(letter.headers.get(PRIORITY, ""), MEDIUM)
-    expires = at + limits.keep_seconds
-    return LetterRow(letter.to, letter.id, body, at, expires, letter.sender, lane, priority, member)
 
 
 def letter_of(row: LetterRow | DeadRow) -> Letter:
@@ -192,7 +210,7 @@ class StoreBus:
         self.limits = limits or BusLimits()
         self.receivers: set[LetterTaker] = set()
         self._by_box: dict[_Box, set[LetterTaker]] = {}
-        self._handled: list[tuple[int, _Box]] = []  # in this pass of the event loop; removed together at its end
+        self._handled: dict[_Box, list[int]] = {}  # in this pass of the event loop; removed together at its end
         self._drops: set[asyncio.Task[None]] = set()
         self._seen: dict[_Box, Seen] = {}
         self._calls = MemoryBus(self.limits)
@@ -339,19 +357,23 @@ class StoreBus:
         """Mark a letter as handled. It is held until it is removed, soon, together with others."""
         if not self._handled:
             asyncio.get_running_loop().call_soon(self._drop_soon)
-        self._handled.append((number, box))
+        numbers = self._handled.get(box)
+        if numbers is None:
+            self._handled[box] = [number]
+        else:
+            numbers.append(number)
 
     def _drop_soon(self) -> None:
         if self._handled:
-            handled, self._handled = self._handled, []
+            handled, self._handled = self._handled, {}
             task = asyncio.create_task(self._drop(handled), name="inboxes: dropping")
             self._drops.add(task)
             task.add_done_callback(self._drops.discard)
 
-    async def _drop(self, handled: list[tuple[int, _Box]]) -> None:
+    async def _drop(self, handled: dict[_Box, list[int]]) -> None:
         with suppress(StoreUnavailable):  # then they are delivered again, and recognised
-            await self._letters.finish_letters(tuple(number for number, _ in handled))
-        for box in {box for _, box in handled}:
+            await self._letters.finish_letters(tuple(chain.from_iterable(handled.values())))
+        for box in handled:
             if len(self._by_box.get(box, ())) > 1:  # another receiver may take the next of a lane now
                 self.wake([box])
 

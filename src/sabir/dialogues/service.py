@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ import msgspec
 from sabir.aio import cancel_and_wait
 from sabir.bus.base import Letter
 from sabir.bus.framing import BusLimits
-from sabir.bus.store import PRIORITY, StoreBus, letter_of, row_of
+from sabir.bus.store import PRIORITY, LetterTaker, StoreBus, head_of, letter_of, priority_of
 from sabir.errors import BadMessage, Conflict, RateLimited, StoreUnavailable, TooLarge, Unavailable
 from sabir.ids import ordered_uuid
 from sabir.protocols.acl.wire.acts import ACTS, PROTOCOL
@@ -27,7 +27,8 @@ from sabir.protocols.acl.wire.envelope import Envelope, decode, encode, plain, s
 from sabir.protocols.acl.wire.ontologies import result_ontology
 from sabir.protocols.acl.wire.payloads import status_of
 from sabir.stores.base import AuditLine
-from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, Letters, Outcome, UtteranceRow
+from sabir.stores.letters import DialogueRow, Letters, MessageEntry, Outcome, UtteranceRow
+from sabir.stores.letters import letter_id as _letter_id
 
 from .settings import DialogueSettings
 from .states import ENDED, OPENERS, Dialogue, Timer, act_of, is_remark, opened
@@ -59,9 +60,14 @@ class _Depth(msgspec.Struct):
     def __post_init__(self) -> None:
         self.total = sum(self.senders.values())
 
-    def add(self, sender: str) -> None:
-        self.senders[sender] = self.senders.get(sender, 0) + 1
+    def add(self, sender: str, settings: DialogueSettings) -> bool:
+        """Count one more; False if there may be no room for it."""
+        count = self.senders.get(sender, 0)
+        if self.total >= settings.inbox_messages or count >= settings.sender_messages:
+            return False
+        self.senders[sender] = count + 1
         self.total += 1
+        return True
 
 
 class Dialogues:
@@ -121,38 +127,40 @@ class Dialogues:
                     raise
                 return again
             said = self._completed(envelope, after)
-            sender = said.sender_id
+            sender, now = said.sender_id, self._clock()
             depth = self._depths.get(receiver)
-            if depth is None or self._is_full(depth, sender) or self._clock() - depth.at > _COUNT_SECONDS:
-                depth = await self._count_room(receiver, sender)
-            depth.add(sender)
-            letter = self._letter(said, sender, receiver, after.conversation, caller)
+            if depth is None or now - depth.at > _COUNT_SECONDS or not depth.add(sender, self.settings):
+                await self._count_room(receiver, sender)
+            letter = self._letter(said, sender, receiver, after.conversation, caller, now)
             entry = self._entry(said, letter, row, before, after, audit)
-            outcome = await self._write(entry, letter)
-            if outcome == "duplicate":
-                return Posted(said, after, duplicate=True)
+            taker = self.bus.taker(receiver)
+            try:
+                outcome, number = await self._written(entry, taker)
+            except asyncio.CancelledError:  # it may have been written anyway
+                self._give_up(letter, taker)
+                raise
             if outcome == "done":
+                if not number or taker is None or not taker.hand(letter, number):
+                    await self._leave(letter, taker, number)
                 self._announce(said, receiver)
-                return Posted(said, after)
+            if outcome != "changed":
+                return Posted(said, after, outcome == "duplicate")
         raise Unavailable("the conversation is busy; retry shortly")
 
-    async def _write(self, entry: DialogueEntry, letter: Letter) -> Outcome:
+    def _written(self, entry: MessageEntry, taker: LetterTaker | None) -> Awaitable[tuple[Outcome, int]]:
         """Write what a message changes. A receiver in this process gets the letter at once."""
-        taker = self.bus.taker(letter.to)
-        if taker is None:
-            outcome, number = await self.store.converse(entry), 0
-        else:
-            try:
-                outcome, number = await self.store.converse_and_hand(entry, taker.holder, self.bus.limits.ack_seconds)
-            except asyncio.CancelledError:  # it may have been written anyway
-                self.bus.release_soon(taker.holder, letter.to, letter.id)
-                raise
+        return self.store.converse_and_hand(entry, "" if taker is None else taker.holder, self.bus.limits.ack_seconds)
+
+    def _give_up(self, letter: Letter, taker: LetterTaker | None) -> None:
+        if taker is not None:
+            self.bus.release_soon(taker.holder, letter.to, letter.id)
+
+    async def _leave(self, letter: Letter, taker: LetterTaker | None, number: int) -> None:
+        """Leave a letter in its box: nobody here took it, or who did was stopped since then."""
         if taker is not None and number:
-            if not taker.hand(letter, number):
-                await self.bus.release(taker.holder, (number,), taker.box)
-        elif outcome == "done":
+            await self.bus.release(taker.holder, (number,), taker.box)
+        else:
             self.bus.wake([(letter.to, "")])
-        return outcome
 
     async def _row_for(self, envelope: Envelope, receiver: str) -> DialogueRow | None:
         """The stored conversation that a message belongs to; None if it opens one.
@@ -217,8 +225,8 @@ class Dialogues:
             return envelope
         return msgspec.structs.replace(envelope, **changes)
 
-    async def _count_room(self, box: str, sender: str) -> _Depth:
-        """What waits in an inbox, counted.
+    async def _count_room(self, box: str, sender: str) -> None:
+        """Count what waits in an inbox, and one more.
 
         Raises:
             RateLimited: the inbox is full, or this sender's share of it is. Nothing is dropped (ACL-33).
@@ -227,16 +235,12 @@ class Dialogues:
         if len(self._depths) > 10_000:
             self._depths.clear()
         depth = self._depths[box] = _Depth(await self.store.count_letters(box), self._clock())
+        if depth.add(sender, settings):
+            return
         if depth.total >= settings.inbox_messages:
             raise RateLimited(f"the inbox of {box} is full ({settings.inbox_messages} messages)", retry_after=5.0)
-        if depth.senders.get(sender, 0) >= settings.sender_messages:
-            reason = f"{settings.sender_messages} messages of {sender} wait for {box}, which is its share"
-            raise RateLimited(reason, retry_after=5.0)
-        return depth
-
-    def _is_full(self, depth: _Depth, sender: str) -> bool:
-        settings = self.settings
-        return depth.total >= settings.inbox_messages or depth.senders.get(sender, 0) >= settings.sender_messages
+        reason = f"{settings.sender_messages} messages of {sender} wait for {box}, which is its share"
+        raise RateLimited(reason, retry_after=5.0)
 
     def _entry(
         self,
@@ -246,9 +250,19 @@ class Dialogues:
         before: Dialogue | None,
         after: Dialogue,
         audit: AuditLine | None,
-    ) -> DialogueEntry:
+    ) -> MessageEntry:
         now = letter.at
-        said = UtteranceRow(
+        expect, created, timer, due, detail = -1, now, after.timer, 0.0, b""
+        if before is not after:
+            expect = 0 if row is None else row.version
+            known = {} if row is None or before is None else _detail(row)
+            known.update(self._details(envelope))
+            due = self._due(envelope, timer, known, row, now) if timer else 0.0
+            if row is not None and before is not None:
+                created = row.created
+            if known:
+                detail = msgspec.json.encode(known)
+        return MessageEntry(
             envelope.message_id,
             letter.sender,
             letter.to,
@@ -260,15 +274,25 @@ class Dialogues:
             now + self._known_seconds,
             letter.body,
             envelope.reply_with or "",
+            self._head(letter),
+            now + self._limits.keep_seconds,
+            priority_of(letter),
+            True,
+            expect,
+            after.protocol,
+            after.state,
+            after.opener,
+            created,
+            (due or now) + self.settings.remember_seconds,
+            after.cancel or "",
+            timer,
+            due,
+            detail,
+            audit,
         )
-        letters = (self._letter_row(letter),)
-        if before is after:
-            return DialogueEntry(None, 0, (said,), letters, audit, shared=True)
-        stored = self._stored(envelope, row, before, after, now)
-        return DialogueEntry(stored, row.version if row is not None else 0, (said,), letters, audit, shared=True)
 
     def _letter(
-        self, envelope: Envelope, sender: str, receiver: str, conversation: str, caller: bytes | None
+        self, envelope: Envelope, sender: str, receiver: str, conversation: str, caller: bytes | None, now: float
     ) -> Letter:
         headers: dict[str, str] = {}
         if (priority := envelope.payload.get("priority")) in ("low", "high"):
@@ -276,18 +300,17 @@ class Dialogues:
         if caller is not None:
             headers[CALLER] = caller.decode()
         name = _letter_id(sender, envelope.message_id)
-        return Letter(receiver, encode(envelope), name, sender, conversation, headers, self._clock())
+        return Letter(receiver, encode(envelope), name, sender, conversation, headers, now)
 
-    def _letter_row(self, letter: Letter) -> LetterRow:
+    def _head(self, letter: Letter) -> bytes:
         try:
-            return row_of(letter, self._limits, now=letter.at, shared=True)
+            return head_of(letter, self._limits)
         except TooLarge:
             raise TooLarge(PROTOCOL, "$", f"a message of at most {self._limits.letter_bytes} bytes") from None
 
-    def _stored(
-        self, envelope: Envelope, row: DialogueRow | None, before: Dialogue | None, after: Dialogue, now: float
-    ) -> DialogueRow:
-        detail = _detail(row) if row is not None and before is not None else {}
+    def _details(self, envelope: Envelope) -> dict[str, Any]:
+        """What a message adds to the data of its conversation."""
+        detail: dict[str, Any] = {}
         payload = envelope.payload
         if isinstance(payload.get("result_by"), str):
             detail["result_by"] = time_of(payload["result_by"])
@@ -297,23 +320,7 @@ class Dialogues:
             detail["lease"] = min(seconds, self.settings.longest_lease)
         if envelope.performative == "SUBSCRIBE":
             detail["topic"] = payload.get("topic", "")
-        timer = after.timer
-        due = self._due(envelope, timer, detail, row, now) if timer else 0.0
-        return DialogueRow(
-            after.conversation,
-            after.initiator,
-            after.participant,
-            after.protocol,
-            after.state,
-            after.opener,
-            row.created if row is not None and before is not None else now,
-            now,
-            (due or now) + self.settings.remember_seconds,
-            after.cancel or "",
-            timer,
-            due,
-            detail=msgspec.json.encode(detail) if detail else b"",
-        )
+        return detail
 
     def _due(
         self, envelope: Envelope, timer: Timer, detail: dict[str, Any], row: DialogueRow | None, now: float
@@ -438,9 +445,10 @@ class Dialogues:
             payload=payload,
             extra={"about": before.participant},  # a call for proposals times out for each participant
         )
-        letter = self._letter(envelope, GATEWAY, receiver, before.conversation, None)
-        outcome = await self._write(self._entry(envelope, letter, row, before, after, None), letter)
+        letter = self._letter(envelope, GATEWAY, receiver, before.conversation, None, now)
+        outcome = await self.store.converse(self._entry(envelope, letter, row, before, after, None))
         if outcome == "done":  # otherwise somebody spoke, or another node was first
+            await self._leave(letter, None, 0)
             self._announce(envelope, receiver)
         return outcome == "done"
 
@@ -476,10 +484,6 @@ class Dialogues:
 def letter_id(envelope: Envelope) -> str:
     """The id of a message's letter: two senders may use the same message ids."""
     return _letter_id(envelope.sender_id, envelope.message_id)
-
-
-def _letter_id(sender: str, message_id: str) -> str:
-    return f"{sender}/{message_id}"
 
 
 def dialogue_of(row: DialogueRow) -> Dialogue:

@@ -19,6 +19,7 @@ import msgspec
 
 from sabir.aio import Changes
 from sabir.errors import RateLimited, TooLarge
+from sabir.guard.agreements import is_context
 from sabir.guard.quotas.rates import DEFAULT_CONVERSATIONS, Buckets, Quotas, max_conversations, rate_limit_key
 from sabir.guard.seal import PREFIX, Seal
 from sabir.ids import ordered_id, random_bytes
@@ -277,10 +278,9 @@ class Conversations:
         agreed = row.agreed.get("context", {}).get("window") if row.agreed else None
         last = min(w for w in (held._window, agreed, self.quotas.context_turns) if w is not None)
         turns = await self.store.turns(conversation_id, last)
-        # control messages are not part of the model's context (PAPER-CDS)
-        if any(turn.asked.is_control for turn in turns):
+        if not all(is_context(turn) for turn in turns):
             more = await self.store.turns(conversation_id, 3 * last + 10)
-            turns = tuple(turn for turn in more if not turn.asked.is_control)[-last:]
+            turns = tuple(turn for turn in more if is_context(turn))[-last:]
         held.row, held.conversation, held.is_new = (
             row,
             Conversation(conversation_id, turns, row.agreed, row.turns),

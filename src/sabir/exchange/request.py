@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -43,6 +44,7 @@ class TurnRequest(msgspec.Struct, eq=False):
     meter: Meter | None = None  # what the turn has used there, its budget, and the account it is charged to
     stateless: bool = False  # True if it belongs to no conversation, even if the agent is stateful
     priority: int = 0  # among queued tasks, from 0 to 10
+    agreed: dict[str, Any] = {}  # agreements of the turn that an agent sends it for
     begun: Tokens | None = None  # of the conversation that the door began with this request; its message has no others
 
     def begin(self, conversation: Tokens) -> str:

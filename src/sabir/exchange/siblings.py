@@ -65,6 +65,7 @@ class ExchangeSiblings:
             hops=turn.hops,
             seen=turn.seen[:-1],
             meter=turn.meter,
+            agreed=turn.conversation.agreed,
         )
         calls, tokens, cost = turn.meter.calls, turn.meter.tokens, turn.meter.cost
         try:

@@ -6,6 +6,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from sabir.agent import Agent
 from sabir.ids import counted_id
 from sabir.turn import Caller, Conversation, OpensUploads, Turn
@@ -33,6 +35,8 @@ def new_turn(
 ) -> Turn:
     """Build the turn of a request, and set it on the sink."""
     guard, attachments = exchange.guard, exchange.attachments
+    if ask.agreed:
+        conversation = msgspec.structs.replace(conversation, agreed={**conversation.agreed, **ask.agreed})
     seconds = guard.quotas.turn_seconds if ask.seconds is None else ask.seconds
     turn = sink.turn = Turn(
         message=ask.message.without_tokens(),

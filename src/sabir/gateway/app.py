@@ -45,13 +45,16 @@ class GatewayApp:
             for door in doors
             for path, app in door.raw().items()
         }
-        routes = [route for door in doors for route in door.routes()]
+        routes_of = {door: list(door.routes()) for door in doors}
+        routes = [route for of_door in routes_of.values() for route in of_door]
         self._below = _whole_folders(routes)
         self._rest = Starlette(routes=routes, exception_handlers=ANSWERS)
         self._rest.router.redirect_slashes = False
         self.front = Front(services, hosts, origins, serving.host, behind_tls_proxy=serving.behind_tls_proxy)
         registered = registry.doors()
-        self._turn_paths = frozenset(step for door in doors if door.name in registered for step in _first_steps(door))
+        self._turn_paths = frozenset(
+            step for door in doors if door.name in registered for step in _first_steps(door, routes_of[door])
+        )
 
     def set_allowed_hosts(self, serving: Serving) -> None:
         self.front.serve_at(serving.host, behind_tls_proxy=serving.behind_tls_proxy)
@@ -71,7 +74,8 @@ class GatewayApp:
         return self._raw.get(path) or self._below.get(path[: path.find("/", 1) + 1])
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[bytes, bytes]) -> None:
-        is_turn = scope["path"].split("/")[1] in self._turn_paths
+        step = scope["path"].removeprefix("/").partition("/")[0]  # the path of ``OPTIONS *`` has no slash
+        is_turn = step in self._turn_paths
         answer = await self.front.admit(scope, receive, send, headers, is_turn=is_turn)
         if answer is None:
             return
@@ -79,9 +83,9 @@ class GatewayApp:
         await (app or self._rest)(scope, receive, answer)
 
 
-def _first_steps(door: Door) -> set[str]:
+def _first_steps(door: Door, routes: Iterable[BaseRoute]) -> set[str]:
     """The first path segments of a door. Documents such as ``/openapi.json`` are public."""
-    paths = [*door.raw(), *(_path_of(route) for route in door.routes())]
+    paths = [*door.raw(), *(_path_of(route) for route in routes)]
     steps = {path.split("/")[1] for path in paths if path.startswith("/")}
     return {step for step in steps if step and "." not in step}
 

@@ -86,19 +86,15 @@ class Agreements:
             PolicyRequired: a policy must be accepted first.
             Forbidden: it breaks anonymity.
         """
-        if agreed.get("anonymous") and not caller.is_anonymous:
+        if agreed.get("anonymous") and not caller.is_anonymous and caller.kind != "agent":
             raise Forbidden("this conversation is anonymous; send no credentials in it")
         asked = agreed.get("anonymous_with")
         if agreed.get("anonymous") and asked is not None and card.name not in asked:
             raise Forbidden(f"this conversation is anonymous, and {card.name} has not agreed to it; propose it there")
-        wanted = self.required | {policy.kind for policy in card.policies if policy.required}
-        missing = sorted(wanted - set(agreed.get("policy", {}).get("accepted", ())))
+        own = self.required.difference(agreed.get("policy", {}).get("accepted", ()))
+        missing = own | card.missing_policies(agreed)
         if missing:
-            names = ", ".join(missing)
-            raise PolicyRequired(
-                f"before data can flow, accept by a control message: {names} (ask: what are your policies?)",
-                tuple(missing),
-            )
+            raise PolicyRequired.of(missing)
 
     def _check_limits(self, message: Message, conversation: str, limits: Mapping[str, int]) -> None:
         body = limits.get("body")
@@ -197,6 +193,11 @@ def kept(past: PastTurn, agreed: Mapping[str, Any]) -> PastTurn:
         return past
     nothing = Message.text(WITHHELD)
     return msgspec.structs.replace(past, asked=nothing, answered=nothing)
+
+
+def is_context(past: PastTurn) -> bool:
+    """Whether a stored turn belongs to the context: no control message (PAPER-CDS), and not left out of the store."""
+    return not past.asked.is_control and past.asked.content != WITHHELD
 
 
 # -- attributes -----------------------------------------------------------------------------------

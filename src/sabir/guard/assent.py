@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Final
 
 from sabir.message import Message
@@ -97,11 +98,62 @@ _CANCEL: Final = (
     "annule la question|annule la tâche|arrête|arrêtez|arrête ça|arrêtez ça|laisse tomber|"
     "laissez tomber|oublie ça|oubliez ça|peu importe|ça suffit|abandonne"
 )
+# Cancellations that are composed: a verb, then what is cancelled.
+_CANCEL_COMPOSED: Final = (
+    "(cancel|stop|abort|drop|scrap|forget|ignore|undo|withdraw|disregard|revoke|scratch|kill|halt|interrupt|skip|"
+    "dismiss|"
+    "discard|retract) [the|my|that|this|your] [last|latest|previous|current|running|whole] (task|job|work|question|"
+    "request|"
+    "query|search|process|operation|order|command|enquiry|inquiry)|"
+    "(cancel|stop|abort|drop|scrap|ignore|disregard|scratch) (what i just asked|what i just asked for|"
+    "the thing i just asked|"
+    "the last thing i asked|the last thing i asked for|whatever i asked|what you were doing|what you're working on|"
+    "what you are working on|all that|all of it|the whole thing)|forget (i asked|i ever asked|i said anything|"
+    "what i just asked|the last thing i asked|about it|about that|about the question|about my question|"
+    "about that question)|"
+    "(call|break) (it|that|this|the search|the task|the whole thing) off|call the whole thing off|let it go|let it be|"
+    "leave it at that|it doesn't matter|doesn't matter|not important|no matter|don't worry about it|you can drop it|"
+    "you can forget it|you can forget that|i take it back|i take that back|quit it|quit that|knock it off|"
+    "(vergiss|vergessen sie|ignorier|ignoriere|ignorieren sie|streich|streiche|storniere|stornieren sie|verwirf|stopp|"
+    "stoppe|stoppen sie|annulliere|lass|cancel|cancle) (die|meine|diese|den|meinen|diesen|das|mein) [letzte|letzten|"
+    "vorige|vorherige|aktuelle|laufende|laufenden] (anfrage|frage|aufgabe|bitte|auftrag|suche|vorgang|befehl|arbeit|"
+    "job)|"
+    "(vergiss|ignorier|ignoriere|lass) (das|was ich gerade gefragt habe|was ich eben gefragt habe|das gerade|das eben)|"
+    "egal|ist egal|ist auch egal|macht nichts|lass gut sein|lass mal|lass mal gut sein|lassen wir das|lassen wir es|"
+    "doch nicht|hat sich erledigt|das hat sich erledigt|es hat sich erledigt|nicht so wichtig|ist nicht so wichtig|"
+    "ist nicht mehr wichtig|(hör|hören sie) auf (mit dem was du gerade machst|mit dem was du machst|"
+    "mit dem was du tust|"
+    "mit der suche|mit der arbeit|mit der aufgabe|damit|zu arbeiten|zu suchen)|"
+    "(olvida|olvide|ignora|ignore|descarta|anula|anule|cancela|cancele|deja|retira|suspende|interrumpe|para|"
+    "detén) (la|mi|"
+    "esa|esta|el|ese|este) [última|último|anterior] (tarea|pregunta|petición|solicitud|búsqueda|consulta|trabajo|"
+    "proceso|"
+    "encargo|pedido|orden|operación)|(olvida|olvide|ignora|anula|cancela|deja|olvídate de|para|"
+    "detén) (lo último que te pedí|"
+    "lo que te pedí|lo que te acabo de pedir|lo último que pedí|lo que te pregunté|lo último que te pregunté|eso|esto|"
+    "lo de antes|lo anterior|lo que estás haciendo|lo que estabas haciendo)|da igual|déjalo así|déjalo estar|"
+    "ya no importa|no pasa nada|no te preocupes|ya no hace falta|no hace falta|mejor no sigas|deja de hacer eso|"
+    "deja de hacerlo|no lo hagas más|"
+    "(oublie|oubliez|ignore|ignorez|annule|annulez|abandonne|abandonnez|laisse|stoppe|arrête|arrêtez|interromps) (la|"
+    "ma|cette|"
+    "le|ce|mon) [dernière|dernier|précédente] (tâche|question|demande|recherche|requête|travail|opération|traitement|"
+    "commande|ordre)|(oublie|oubliez|ignore|annule|laisse) (ce que je viens de demander|ce que je t'ai demandé|"
+    "ce que je viens de te demander|la dernière chose que j'ai demandée|cela)|tant pis|ce n'est pas grave|"
+    "c'est pas grave|"
+    "pas grave|c'est sans importance|ça ne fait rien|n'y pense plus|n'en parlons plus|laisse|laisse ça|on oublie|"
+    "pas la peine|plus la peine|ce n'est plus la peine|arrête tes recherches"
+)
 _POLITE: Final = (
-    "please|thanks|thank you|ok|okay|wait|sorry|now|just|oh|well|actually|alright|bitte|"
+    "please|thanks|thank you|ok|okay|sorry|now|just|oh|well|actually|alright|bitte|"
     "danke|jetzt|sofort|hey|hallo|hola|bonjour|salut|vale|bon|right away|"
     "por favor|gracias|ahora|s'il te plaît|s'il vous plaît|stp|svp|merci|"
     "maintenant|doch|mal"
+)
+# Beside a cancellation these change nothing; beside a yes they do: "yes, wait".
+_INTERJECTIONS: Final = (
+    "wait|hold it|hold on|wait a moment|wait a second|one moment|one second|moment|moment mal|warte|warte mal|"
+    "warten sie|einen moment|espera|espere|un momento|un segundo|attends|attendez|un instant|une seconde|whoa|"
+    "ah|aw|bah|bof|ach|ach so|na ja|naja|eh|hm|hmm|uf|ay|pues|bueno|allez|tiens|en fait|du coup|eigentlich|na|also|eben"
 )
 _REQUESTS: Final = (
     "i want you to|i'd like you to|i need you to|i would like you to|ich möchte dass du|quiero que|je veux que tu|"
@@ -119,6 +171,7 @@ _REASONS: Final = (
     "it's (no longer|not) needed|(that|it) is no longer needed|(i|i've|i have) changed my mind|"
     "(it|that|this) (takes|is taking) too long|it's taking too long|i (found|have found) it myself|i've got it now|"
     "ich brauche (es|das|sie) nicht mehr|(das|es) ist nicht mehr nötig|das brauche ich nicht mehr|"
+    "ich (brauch|brauche) (es|das|sie|ihn) nicht mehr|(brauch|brauche) ich nicht mehr|das brauch ich nicht mehr|"
     "ich habe es mir anders überlegt|(das|es) dauert (mir|mir zu|zu) lange|"
     "ya no (hace falta|lo necesito|es necesario|la necesito)|he cambiado de (idea|opinión)|cambié de (idea|opinión)|"
     "tarda demasiado|ce n'est plus (la peine|nécessaire|utile)|je n'en ai plus besoin|j'ai changé d'avis|"
@@ -143,11 +196,17 @@ def _plain(text: str) -> str:
 
 _YES_SET: Final = _set_of(_YES)
 _NO_SET: Final = _set_of(_NO) - _YES_SET
-_CANCEL_SET: Final = _set_of(_CANCEL)
 _REASON_SET: Final = _set_of(_REASONS)
 _POLITE_SET: Final = sorted(_set_of(_POLITE), key=len, reverse=True)
+_BESIDE_CANCEL: Final = sorted(_set_of(f"{_POLITE}|{_INTERJECTIONS}"), key=len, reverse=True)
 _REQUEST_SET: Final = _set_of(_REQUESTS)
 _WISH_SET: Final = _set_of(_WISHES)
+
+
+@cache
+def _cancellations() -> frozenset[str]:
+    """Every way to cancel. Loaded with the first message that may be one."""
+    return _set_of(f"{_CANCEL}|{_CANCEL_COMPOSED}")
 
 
 def assent(message: Message) -> bool | None:
@@ -193,8 +252,15 @@ def is_cancel(text: str) -> bool:
     if "?" in text and opener != "request":
         return False
     said = _without_polite(said)
-    bare = " ".join(word for word in said.split() if word not in _POLITE_SET)  # "hör bitte auf"
-    return said in _CANCEL_SET or bare in _CANCEL_SET
+    bare = " ".join(word for word in said.split() if word not in _BESIDE_CANCEL)  # "hör bitte auf"
+    return said in _cancellations() or bare in _cancellations() or _cancels_twice(clauses)
+
+
+def _cancels_twice(clauses: list[str]) -> bool:
+    """Whether every clause is a cancellation: "Never mind, forget I asked"."""
+    said = [_without_polite(_folded(clause)) for clause in clauses]
+    said = [clause for clause in said if clause and clause not in _BESIDE_CANCEL]
+    return len(said) > 1 and all(clause in _cancellations() for clause in said)
 
 
 def takes_back(message: Message) -> bool:
@@ -206,7 +272,7 @@ def takes_back(message: Message) -> bool:
 def _without_polite(said: str) -> str:
     for _ in range(4):
         before = said
-        for word in _POLITE_SET:
+        for word in _BESIDE_CANCEL:
             said = said.removeprefix(f"{word} ").removesuffix(f" {word}")
         if said == before:
             break

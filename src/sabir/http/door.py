@@ -290,7 +290,7 @@ def typed(place: str, kind: type[S], given: Mapping[str, Any]) -> S:
     Raises:
         ConfigError: invalid key or value; says where, and names the nearest known key.
     """
-    known = [item.encode_name for item in msgspec.structs.fields(kind)]
+    known = kind.__struct_encode_fields__
     for key in given:
         if key not in known:
             raise ConfigError(f"unknown key {place}.{key}: {suggestion(key, known)}")

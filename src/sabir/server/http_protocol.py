@@ -53,7 +53,7 @@ _NOT_HTTP: Final = (400, "the request is not valid HTTP")
 _ERROR: Final = b'{"messagetype":"error","format":"text","subformat":"english","content":"%s"}'
 
 
-def _rejection(status: int, reason: str) -> bytes:
+def rejection(status: int, reason: str) -> bytes:
     """A whole response, as an NLIP error, to a request that reaches no door."""
     body = _ERROR % reason.encode()
     headers = b"content-type: application/json\r\nx-content-type-options: nosniff\r\nconnection: close\r\n"
@@ -388,7 +388,7 @@ class Http(HttpToolsProtocol):
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.set()
-        self.transport.write(_rejection(status, reason))
+        self.transport.write(rejection(status, reason))
         self.close()
 
     def _earlier(self) -> Any:

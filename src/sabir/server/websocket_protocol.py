@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import InvalidState
+from websockets.exceptions import InvalidState, SecurityError
 
-from .http_protocol import LINGER_SECONDS, MAX_LINGER, client_of
+from .http_protocol import LINGER_SECONDS, MAX_LINGER, client_of, rejection
 
 MAX_FRAGMENT: Final = 64 * 1024  # bytes of a message that are sent at once
+_TOO_LONG: Final = (431, "a WebSocket handshake has at most 128 headers, and no line of more than 8192 bytes")
+_INVALID: Final = (400, "this is not a WebSocket handshake; it must be a GET request without a body")
 _MAX_CLOSE_FRAME: Final = 131  # bytes of a client's close frame
 
 
@@ -67,10 +69,21 @@ class WebSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         if self._closed_for is None:
             super().data_received(data)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self._reject_handshake()
             return
         self._discarded += len(data)
         self._tail = (self._tail + data)[-_MAX_CLOSE_FRAME:]
         if self._discarded > MAX_LINGER or _ends_in_close(self._tail, self._closed_for):
+            self.transport.close()
+
+    def _reject_handshake(self) -> None:
+        """Answer a handshake that the library could not read, for which uvicorn would keep the connection without an
+        answer: it has a body, or too many or too long headers."""
+        if not self.transport.is_closing():
+            exc = self.conn.handshake_exc
+            is_too_long = isinstance(exc, SecurityError) or isinstance(getattr(exc, "__cause__", None), SecurityError)
+            self.transport.write(rejection(*(_TOO_LONG if is_too_long else _INVALID)))
             self.transport.close()
 
     def handle_parser_exception(self) -> None:

@@ -102,12 +102,107 @@ class DialogueEntry(msgspec.Struct, frozen=True, gc=False):
     shared: bool = False
 
     @property
+    def whole(self) -> DialogueEntry:
+        return self
+
+    @property
     def whole_letters(self) -> tuple[LetterRow, ...]:
         """The letters with their whole bodies."""
         if not self.shared:
             return self.letters
         message = self.said[0].body
         return tuple(msgspec.structs.replace(letter, body=letter.body + message) for letter in self.letters)
+
+
+class MessageEntry(msgspec.Struct, frozen=True, gc=False):
+    """The entry of one message with its one letter, as a flat row: nearly every entry is one.
+
+    What follows from the message is left out: the letter's id is ``letter_id``, its lane is the conversation, its box
+    and its time are those of the message, and the state changes when the message is written.
+    """
+
+    # the message, as in ``UtteranceRow``
+    id: str
+    sender: str
+    receiver: str
+    conversation: str
+    initiator: str
+    participant: str
+    performative: str
+    at: float
+    expires: float
+    body: bytes
+    reply_with: str
+    # its letter
+    head: bytes  # how the letter's body starts; with ``shared``, it continues with the message
+    letter_expires: float
+    priority: int
+    shared: bool = True
+    # the conversation after it, as in ``DialogueRow``
+    expect: int = -1  # the expected stored version (0: the dialogue is new, -1: the state does not change)
+    protocol: str = ""
+    state: str = ""
+    opener: str = ""
+    created: float = 0.0
+    dialogue_expires: float = 0.0
+    cancel: str = ""
+    timer: str = ""
+    due: float = 0.0
+    detail: bytes = b""
+    audit: AuditLine | None = None
+
+    @property
+    def whole(self) -> DialogueEntry:
+        """The same, with its rows."""
+        said = UtteranceRow(
+            self.id,
+            self.sender,
+            self.receiver,
+            self.conversation,
+            self.initiator,
+            self.participant,
+            self.performative,
+            self.at,
+            self.expires,
+            self.body,
+            self.reply_with,
+        )
+        letter = LetterRow(
+            self.receiver,
+            letter_id(self.sender, self.id),
+            self.head,
+            self.at,
+            self.letter_expires,
+            self.sender,
+            f"{self.sender}{LANE}{self.conversation}",
+            self.priority,
+        )
+        if self.expect < 0:
+            return DialogueEntry(None, 0, (said,), (letter,), self.audit, self.shared)
+        row = DialogueRow(
+            self.conversation,
+            self.initiator,
+            self.participant,
+            self.protocol,
+            self.state,
+            self.opener,
+            self.created,
+            self.at,
+            self.dialogue_expires,
+            self.cancel,
+            self.timer,
+            self.due,
+            detail=self.detail,
+        )
+        return DialogueEntry(row, self.expect, (said,), (letter,), self.audit, self.shared)
+
+
+def letter_id(sender: str, message_id: str) -> str:
+    """The id of a message's letter: two senders may use the same message ids."""
+    return f"{sender}/{message_id}"
+
+
+Entry = DialogueEntry | MessageEntry
 
 
 class LetterNotices(Protocol):
@@ -183,17 +278,18 @@ class Letters(Protocol):
     async def take_dead(self, box: str, numbers: tuple[int, ...] = ()) -> list[DeadRow]:
         """Remove dead letters (all of a box, or these) and return them."""
 
-    async def converse(self, entry: DialogueEntry) -> Outcome:
+    async def converse(self, entry: Entry) -> Outcome:
         """Write what one message changes, in one commit.
 
         ``duplicate``: a message with this id was written before. ``changed``: the dialogue is not at the expected
         version. In either case nothing is written.
         """
 
-    def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
+    def converse_and_hand(self, entry: Entry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
         """Write as ``converse`` does; the holder takes the entry's only letter at once, if it is next in its lane.
 
-        Returns the number of that letter, or 0 if it has to wait for earlier ones in its lane.
+        Returns the number of that letter, or 0 if it has to wait for earlier ones in its lane, or for a holder: with
+        an empty one nobody takes it.
         """
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None: ...

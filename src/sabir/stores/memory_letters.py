@@ -14,8 +14,8 @@ from .letters import (
     EXPIRED,
     HIGH,
     DeadRow,
-    DialogueEntry,
     DialogueRow,
+    Entry,
     LetterNotices,
     LetterRow,
     Outcome,
@@ -230,11 +230,12 @@ class MemoryLetters:
 
     # -- dialogues ---------------------------------------------------------------------------------
 
-    async def converse(self, entry: DialogueEntry) -> Outcome:
+    async def converse(self, entry: Entry) -> Outcome:
         return (await self.converse_and_hand(entry, "", 0.0))[0]
 
-    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+    async def converse_and_hand(self, entry: Entry, holder: str, lease: float) -> tuple[Outcome, int]:
         await self.ping()
+        entry = entry.whole
         if any((said.id, said.sender, said.receiver) in self._said for said in entry.said[:1]):
             return "duplicate", 0
         row = entry.dialogue

@@ -21,7 +21,7 @@ from sabir.errors import ConfigError
 from sabir.packing import pack
 
 from .base import Record, Store
-from .letters import DeadRow, DialogueEntry, DialogueRow, LetterRow, Outcome, UtteranceRow
+from .letters import DeadRow, DialogueRow, Entry, LetterRow, MessageEntry, Outcome, UtteranceRow
 
 if TYPE_CHECKING:
     from .sqlite.store import SQLiteStore as _Store
@@ -164,13 +164,19 @@ class SealedContents(_Store):
     async def take_dead(self, box: str, numbers: tuple[int, ...] = ()) -> list[DeadRow]:
         return self._all_opened(await super().take_dead(box, numbers))
 
-    async def converse(self, entry: DialogueEntry) -> Outcome:
+    async def converse(self, entry: Entry) -> Outcome:
         return await super().converse(self._entry_sealed(entry))
 
-    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+    async def converse_and_hand(self, entry: Entry, holder: str, lease: float) -> tuple[Outcome, int]:
         return await super().converse_and_hand(self._entry_sealed(entry), holder, lease)
 
-    def _entry_sealed(self, entry: DialogueEntry) -> DialogueEntry:
+    def _entry_sealed(self, entry: Entry) -> Entry:
+        if isinstance(entry, MessageEntry):
+            seal = self.cipher.seal
+            head = entry.head + entry.body if entry.shared else entry.head
+            return msgspec.structs.replace(
+                entry, body=seal(entry.body), head=seal(head), shared=False, detail=seal(entry.detail)
+            )
         letters = self._all_sealed(entry.whole_letters)  # each content is sealed separately
         changed: dict[str, Any] = {"said": self._all_sealed(entry.said), "letters": letters, "shared": False}
         if entry.dialogue is not None:

@@ -21,9 +21,9 @@ from sabir.guard import Credentials
 from sabir.ids import random_hex
 from sabir.message import Message
 from sabir.stores.base import TaskRow
-from sabir.turn import Caller
+from sabir.turn import Caller, Conversation
 
-from .states import key_of
+from .states import key_of, unnamed, without_secrets
 from .tasks import Tasks
 
 Send = Callable[[Event], Awaitable[None]]
@@ -237,17 +237,23 @@ class StoredTurn:
         now, run, tasks = time.time(), self._run, self._tasks
         caller = run.line.caller
         assert caller is not None
+        there = run.line.turn.conversation if run.line.turn is not None else Conversation("")
+        try:
+            message = await tasks.storable(run.ask.message, caller)
+        except SabirError:  # a filter has rejected it, and its content is not stored
+            message = Message("text", "english", "", submessages=tuple(run.ask.message.tokens))
+            message = without_secrets(message)
         row = TaskRow(
             id=run.id,
-            owner=caller.id,
+            owner=unnamed(caller, there).id,
             agent=run.ask.agent or tasks.exchange.default,
             created=run.began,
             updated=now,
             expires=now + tasks.settings.retention,
-            message=run.ask.message,
+            message=message,
             door=run.ask.door,
             node=tasks.node,
-            detail={**self._detail, "caller": msgspec.to_builtins(caller)},
+            detail={**self._detail, "caller": msgspec.to_builtins(unnamed(caller, there))},
             **end,
         )
         if await tasks.store.put_task(row, expect=0):

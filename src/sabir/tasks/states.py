@@ -118,15 +118,15 @@ def unnamed(caller: Caller, there: Conversation) -> Caller:
     return ANONYMOUS if there.agreed.get("anonymous") else caller
 
 
-def repeated(task: TaskRow | None, ask: TurnRequest, caller: Caller) -> TaskRow:
-    """The task that the same key of the same caller started before.
+def repeated(task: TaskRow | None, ask: TurnRequest, message: Message, caller: Caller) -> TaskRow:
+    """The task that the same key of the same caller started before; ``message`` is the request's, as it is stored.
 
     Raises:
         Conflict: the id is another task's, or the key was used for another message.
     """
     if task is None or ask.key is None or task.owner != caller.id:
         raise Conflict("there is a task of this id already")
-    if not same_content(ask.message, task.message):
+    if not same_content(message, task.message):
         raise Conflict(OTHER_MESSAGE)
     return task
 

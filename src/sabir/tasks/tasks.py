@@ -83,6 +83,7 @@ class Tasks:
             caller = await self.exchange.guard.admit(ask.credentials, ask.message.tokens, line)
             self.exchange.guard.rights.find(self.exchange.agents, caller, ask.agent, ask.door, self.exchange.default)
             there = await self._admitted(ask, caller, agent)
+            stored = await self.storable(ask.message, caller)
         except SabirError as exc:
             await self.exchange.audit(ask, exc, line)
             raise
@@ -91,17 +92,16 @@ class Tasks:
         if again is None:
             await self._check_room(caller)
             caller = unnamed(caller, there)
-            message = self._kept(without_secrets(ask.message), caller, agent)
+            message = self._kept(stored, caller, agent)
             within = self.exchange.conversations.sort(message.tokens, caller).conversation or there.id
-            task = self._new(ask, caller, agent, {**(detail or {}), _WITHIN: within}, task_id, there)
-            task = msgspec.structs.replace(task, message=message)
+            task = self._new(ask, message, caller, agent, {**(detail or {}), _WITHIN: within}, task_id, there)
             room = self.worker.has_room
             if await self.store.put_task(task, expect=0, lease=self.settings.lease if room else None):
                 if room:
                     self.worker.begin(msgspec.structs.replace(task, version=1), caller)
                 return task
             again = await self.store.task(task_id)  # another request was first
-        return repeated(again, ask, caller)
+        return repeated(again, ask, stored, caller)
 
     async def adopt(
         self,
@@ -134,7 +134,8 @@ class Tasks:
             await self._check_room(caller)
             there = line.turn.conversation if line.turn is not None else Conversation("")
             caller, detail = unnamed(caller, there), {**detail, _WITHIN: there.id}
-            task = self._new(ask, caller, ask.agent or self.exchange.default, detail, task_id, there)
+            message = await self.storable(ask.message, caller)
+            task = self._new(ask, message, caller, ask.agent or self.exchange.default, detail, task_id, there)
             task = msgspec.structs.replace(task, state="working", progress=last.fraction, note=last.note)
             await self.store.put_task(task, expect=0, lease=self.settings.lease)
         except SabirError:
@@ -157,8 +158,25 @@ class Tasks:
         if await self.store.count_tasks(caller.id) >= self.settings.per_owner:
             raise RateLimited(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
 
+    async def storable(self, message: Message, caller: Caller) -> Message:
+        """The message as it is stored: without credentials, and as the filters let it through.
+
+        Raises:
+            SabirError: a filter rejects it.
+        """
+        kept = without_secrets(message)
+        filters = self.exchange.guard.filters
+        return await filters.inbound(kept, caller) if filters.filters else kept
+
     def _new(
-        self, ask: TurnRequest, caller: Caller, agent: str, detail: dict[str, Any], task_id: str, there: Conversation
+        self,
+        ask: TurnRequest,
+        message: Message,
+        caller: Caller,
+        agent: str,
+        detail: dict[str, Any],
+        task_id: str,
+        there: Conversation,
     ) -> TaskRow:
         now = time.time()
         again = {"caller": msgspec.to_builtins(caller), "hops": ask.hops, "seen": list(ask.seen)}
@@ -171,7 +189,7 @@ class Tasks:
             created=now,
             updated=now,
             expires=now + self.settings.retention,
-            message=without_secrets(ask.message),
+            message=message,
             door=ask.door,
             priority=ask.priority,
             node=self.node,

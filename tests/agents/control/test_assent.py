@@ -52,3 +52,8 @@ def test_what_takes_nothing_back(said: str) -> None:
 )  # fmt: skip
 def test_a_part_says_it_for_machines(value: object, label: str | None, meant: bool | None) -> None:
     assert assent(Message.text("", parts=[json_part(value, label=label)])) is meant
+
+
+@pytest.mark.parametrize("answer", ["Yes, wait.", "Yes, hold on!", "Ja, warte mal.", "Sí, espera.", "Oui, attends."])
+def test_a_yes_that_asks_to_wait_is_no_yes(answer: str) -> None:
+    assert assents(answer) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,32 @@ def test_a_quoted_request_is_not_a_request(around: str) -> None:
     assert [said for said in acts if act_of(around.format(said)) is not None] == []
 
 
-@pytest.mark.parametrize("denial", ["not", "never", "nicht", "niemals", "nunca", "jamás", "pas", "jamais"])
-def test_a_request_with_a_denial_anywhere_in_it_is_not_a_request(denial: str) -> None:
-    binding = ("erase", "accept", "anonymous on", "keeper client", "keeper server", "keeper both", "limits", "end")
+DENIALS = {"en": ("not", "never"), "de": ("nicht", "niemals"), "es": ("nunca", "jamás"), "fr": ("pas", "jamais")}
+BINDING = ("erase", "accept", "anonymous on", "keeper client", "keeper server", "keeper both", "limits", "end")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_request_with_a_denial_anywhere_in_it_is_not_a_request(language: str) -> None:
     for row in ROWS:
-        words = row["sentence"].split(" ") if row["act"] in binding else []
-        for place in range(len(words) + 1 if words else 0):
+        if row["language"] != language or row["act"] not in BINDING:
+            continue
+        words = row["sentence"].split(" ")
+        for denial, place in product(DENIALS[language], range(len(words) + 1)):
             said = " ".join([*words[:place], denial, *words[place:]])
             # "not more than", "no longer than" and the like bound a size: they say the same limit once more.
             assert act_of(said) is None or row["act"] == "limits", said
+
+
+CONDITIONS = {"en": ("If", "Should"), "de": ("Falls", "Wenn"), "es": ("Si", "Quizá"), "fr": ("Si", "Peut-être")}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_request_after_a_condition_is_not_a_request(language: str) -> None:
+    """ "Si acepto sus condiciones" counted as consent, because "sí" may be typed without its accent."""
+    for row in ROWS:
+        if row["language"] != language or row["act"] not in BINDING:
+            continue
+        request = row["sentence"].lstrip("¿¡")
+        for condition in CONDITIONS[language]:
+            said = f"{condition} {request[0].lower()}{request[1:]}"
+            assert act_of(said) is None, said

@@ -32,7 +32,8 @@ async def test_members_answer_vote_and_present_as_their_scripts_say() -> None:
     assert text == "We agree."
     assert answer["winner"] == "bo"
     assert answer["votes"] == {"ada": "bo", "bo": "bo", "cy": "bo"}
-    assert answer["answers"] == {"ada": 1, "bo": 2, "cy": 1}
+    assert answer["answers"]["bo"] == 2
+    assert {"ada", "cy"} <= answer["answers"].keys()  # who is asked before "A queue." is there says its answer again
 
 
 @pytest.mark.parametrize("interrupt", [True, False])

@@ -6,16 +6,23 @@ import asyncio
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from sabir.errors import PeerUnreadable
 from sabir.search import Endpoint, Item, LocalIndex, MiniLM, SearchQuery
+from sabir.search.engine import local
 from sabir.search.engine.embed import Vectors
+from sabir.search.engine.stems import language_of_item
 from sabir.search.engine.vectors import VectorFile
+from sabir.search.items.attributes import Attributes, _kinds_named, attributes
+from sabir.search.items.item import ByItem
 from sabir.search.query.conditions import Has
+from sabir.search.query.translated import _is_term
 from search.engines import Hashed
 from search.shelf import shelf
 
@@ -223,3 +230,45 @@ async def test_an_item_is_read_once_and_again_after_it_changed() -> None:
     await index.delete("site", ["w2"])
     assert await index.count((Has(("pumpkin",)),)) == 0
     assert {hit.item.id for hit in (await index.search(SearchQuery("pumpkin", limit=2))).hits} <= {"w1"}
+
+
+async def test_the_attributes_of_many_items_are_never_held_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: weakref.WeakSet[Attributes] = weakref.WeakSet()
+    counts = []
+
+    def counted(given: Item) -> Attributes:
+        counts.append(len(held))
+        made = Attributes(given)
+        held.add(made)
+        return made
+
+    monkeypatch.setattr(local, "attributes", counted)
+    async with LocalIndex(None, None) as index:
+        await index.put([item(number, "pumpkin") for number in range(20)])
+        assert len(counts) == 20
+        assert max(counts) <= 2
+        assert len(await found(index, "pumpkin")) == 10
+
+
+async def test_what_the_items_of_a_site_share_is_read_once() -> None:
+    """The kind that a type names, and the languages that a word is of."""
+    first = Item("https://s.example/mugs/1", "s", "Becher 1", ("Product",), description="Ein Becher aus Ton")
+    attributes(first), language_of_item(first)
+    kinds, terms = _kinds_named.cache_info().misses, _is_term.cache_info().misses
+    for number in range(2, 10):
+        other = msgspec.structs.replace(first, id=f"https://s.example/mugs/{number}", name="Becher")
+        assert attributes(other).words["kind"] == {"mug", "product"}
+        assert language_of_item(other) == "de"
+    assert _kinds_named.cache_info().misses <= kinds + 2
+    assert _is_term.cache_info().misses == terms
+
+
+def test_a_full_cache_forgets_its_oldest_quarter_and_not_everything() -> None:
+    """A question on a site of 10,000 items once read half of them anew, because all were forgotten at once."""
+    read: list[Item] = []
+    things = [item(number, "pumpkin") for number in range(9)]
+    kept = ByItem(lambda given: read.append(given) or len(read), 8)
+    assert [kept(thing) for thing in things] == list(range(1, 10))
+    assert [kept(thing) for thing in things[2:]] == list(range(3, 10))  # none of these is read again
+    assert len(read) == 9
+    assert kept(things[0]) == 10

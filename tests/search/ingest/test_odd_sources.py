@@ -49,6 +49,16 @@ def test_columns_are_known_in_any_case_and_ids_keep_what_accents_stand_on() -> N
     assert (item.name, item.id, item.fields["offers"]) == ("Grün Tee", "#grun-tee", {"price": "4,20 €"})
 
 
+@pytest.mark.parametrize("encoding", ["shift_jis", "gb2312", "utf-7", "no-such-encoding"])
+def test_a_feed_in_an_encoding_that_the_parser_lacks_is_read_or_reported(encoding: str) -> None:
+    feed = (
+        f'<?xml version="1.0" encoding="{encoding}"?><rss><channel><item><title>Tea</title>'
+        "<link>https://x.example/1</link></item></channel></rss>"
+    )
+    [found] = listing(feed.encode("ascii"), url="https://x.example/feed", **WHERE).items
+    assert isinstance(found, Problem) or found.name == "Tea"
+
+
 def test_a_script_in_a_feed_is_not_read_and_inline_markup_does_not_part_words() -> None:
     feed = (
         b"<rss><channel><item><title>T</title><link>https://x.example/1</link><description><![CDATA["

@@ -8,6 +8,7 @@ from sabir.agents.site.agent import Site
 from sabir.events import Reply
 from sabir.message import Message
 from sabir.search import LocalIndex
+from sabir.search.query import words
 from sabir.turn import Turn
 from search.generated import ADVERSE, JOINS, OPENERS, WORDS, is_slow, limit_of, questions, read
 from search.shelf import shelf
@@ -17,6 +18,30 @@ def test_generated_questions_are_read_without_an_error_and_quickly() -> None:
     usual = limit_of("")
     slow = [question[:80] for question in questions(3_000, seed=15) if read(question) > usual and is_slow(question)]
     assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("text", "folded", "of_one_length", "seen"),
+    [
+        ("Café GRÜN", "cafe grun", "cafe grun", "Café GRÜN"),
+        ("cafe\u0301 ﬁn Œuvre", "cafe fin oeuvre", "cafe\u0301 ﬁn œuvre", "cafe\u0301 ﬁn Œuvre"),
+        ("がREI\u200b\x00\t!", "がrei\u200b\x00\t!", "がrei\u200b\x00\t!", "がREI  \t!"),
+    ],
+)
+def test_letters_are_folded_and_marks_removed(text: str, folded: str, of_one_length: str, seen: str) -> None:
+    assert (words.fold(text), words.fold_length_kept(text), words.readable(text)) == (folded, of_one_length, seen)
+
+
+def test_plain_letters_of_a_long_text_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def combining(char: str) -> int:
+        looked_at.append(char)
+        return 1
+
+    monkeypatch.setattr("unicodedata.combining", combining)
+    assert words.fold("é" + "in " * 5_000) == "e" + "in " * 5_000
+    assert looked_at == ["\u0301"]
 
 
 @pytest.mark.parametrize("piece", ADVERSE)

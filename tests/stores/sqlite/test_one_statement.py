@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
 from sabir.stores.base import GENESIS, chain
-from sabir.stores.letters import DialogueEntry, DialogueRow, LetterRow, UtteranceRow
+from sabir.stores.letters import MessageEntry
 from sabir.stores.sqlite.bulk import append_audit
 from sabir.stores.sqlite.one_statement import Finish, OneStatement, Write
 from sabir.stores.sqlite.store import SQLiteStore
@@ -18,11 +18,10 @@ from sabir.stores.sqlite.store import SQLiteStore
 NOW = 1_800_000_000.0
 
 
-def write(name: str, expect: int = 0, holder: str = "n1") -> Write:
-    row = DialogueRow(name, "eddy", "jules", "request", "sent", name, NOW, NOW, NOW)
-    said = UtteranceRow(f"{name}-{expect}", "eddy", "jules", name, "eddy", "jules", "TASK_REQUEST", NOW, NOW, b"{}")
-    letter = LetterRow("jules", f"eddy/{name}-{expect}", b"{}", NOW, NOW, "eddy", f"eddy/{name}-{expect}")
-    return Write(DialogueEntry(row, expect, (said,), (letter,)), None, holder, 60.0)
+def write(name: str, expect: int = 0, holder: str = "n1", **more: Any) -> Write:
+    said = (f"{name}-{expect}", "eddy", "jules", name, "eddy", "jules", "TASK_REQUEST", NOW, NOW, b"{}", "")
+    state = (expect, "request", "sent", name, NOW, NOW)
+    return Write(MessageEntry(*said, b"{}", NOW, 1, True, *state), holder=holder, lease=60.0, **more)
 
 
 @pytest.fixture
@@ -54,8 +53,9 @@ def test_a_group_is_written_and_committed(connection: sqlite3.Connection, messag
     assert not connection.in_transaction
     assert counts(connection) == [count, count, count, 0, 0, 0]
     moved = [write(f"c{n}", 1, holder="") for n in range(count)]
-    assert messages.write(connection, [Finish((1,)), *moved]) == [None, *[("done", 0)] * count]
-    assert counts(connection) == [count, 2 * count, 2 * count - 1, 0, 0, 0]
+    handled = [Finish((1,)), Finish(tuple(range(2, count + 1)))]
+    assert messages.write(connection, [*handled, *moved]) == [None, None, *[("done", 0)] * count]
+    assert counts(connection) == [count, 2 * count, count, 0, 0, 0]
 
 
 @pytest.mark.parametrize("count", [1, 20])
@@ -63,7 +63,7 @@ def test_audited_messages_continue_the_chain(
     connection: sqlite3.Connection, messages: OneStatement, count: int
 ) -> None:
     lines = [(NOW + n, b'{"n": %d}' % n) for n in range(3 * count)]
-    audited = [write(f"c{n}")._replace(line=line) for n, line in enumerate(lines)]
+    audited = [write(f"c{n}", line=line) for n, line in enumerate(lines)]
     assert messages.write(connection, audited[:count]) == [("done", n + 1) for n in range(count)]
     append_audit(connection, [lines[count]])  # by another path
     assert messages.write(connection, [*audited[count + 1 :], write("not audited")]) is not None
@@ -80,7 +80,7 @@ def test_audited_messages_continue_the_chain(
 def test_a_group_follows_what_another_process_wrote(
     connection: sqlite3.Connection, messages: OneStatement, tmp_path: Path, what: str
 ) -> None:
-    messages.write(connection, [write("c0")._replace(line=(NOW, b"{}"))])
+    messages.write(connection, [write("c0", line=(NOW, b"{}"))])
     other = SQLiteStore(tmp_path / "sabir.db").connect()
     if what == "letters":
         others = OneStatement()
@@ -90,7 +90,7 @@ def test_a_group_follows_what_another_process_wrote(
         append_audit(other, [(NOW, b"[]")])
     other.close()
     number = 3 if what == "letters" else 2
-    assert messages.write(connection, [write("c2")._replace(line=(NOW, b"{}"))]) == [("done", number)]
+    assert messages.write(connection, [write("c2", line=(NOW, b"{}"))]) == [("done", number)]
     rows = connection.execute("SELECT previous, hash FROM audit ORDER BY number").fetchall()
     assert [row[0] for row in rows[1:]] == [row[1] for row in rows[:-1]]
 
@@ -102,9 +102,7 @@ def test_letters_behind_others_of_their_lane_are_reported(
     connection.set_trace_callback(asked.append)
 
     def follows(name: str, holder: str) -> Write:
-        letter = LetterRow("jules", f"eddy/{name}-1", b"{}", NOW, NOW, "eddy", f"eddy/{name}-0")
-        made = write(name, 1, holder)
-        return made._replace(entry=msgspec.structs.replace(made.entry, letters=(letter,)))
+        return write(name, 1, holder)
 
     assert messages.write(connection, [write(name) for name in "abcd"]) == [("done", n) for n in (1, 2, 3, 4)]
     assert not any("FROM behind" in sql and sql.startswith("SELECT") for sql in asked)

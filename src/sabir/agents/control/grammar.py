@@ -11,29 +11,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
-from .lexicon import NUMBER, PREFIX, UNKNOWN, Sentence
+from .lexicon import Sentence
 
-_NAMES: Final = sorted(
-    {tag.partition(":")[0] for table in (ENGLISH, GERMAN, SPANISH, FRENCH) for tag in table} | {NUMBER, PREFIX, UNKNOWN}
-)
-_CHARS: Final = {name: chr(0xE000 + place) for place, name in enumerate(_NAMES)}  # one private-use character per tag
+_CHARS: Final[dict[str, str]] = {}  # one private-use character per tag
 _NAME: Final = re.compile(r"[a-z_]+")
 
 Values = Callable[[Sentence], Mapping[str, Any]]
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern over tag names: ``REQUEST? erase (talk|data)+``."""
-    pattern = pattern.replace("REQUEST", "(request|request_if_asked|request_if_polite)")
-    return re.compile(_NAME.sub(lambda match: _CHARS[match.group()], pattern).replace(" ", ""))
+def _char(name: str) -> str:
+    return _CHARS.setdefault(name, chr(0xE000 + len(_CHARS)))
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern over tag names: ``REQUEST? erase (talk|data)+``. Compiled when it is first needed."""
+    pattern = pattern.replace("REQUEST", "(request|request_if_asked|request_if_polite|permit)")
+    return re.compile(_NAME.sub(lambda match: _char(match.group()), pattern).replace(" ", ""))
 
 
 def row(sentence: Sentence) -> str:
     """The sentence as one character per tag, for the patterns."""
-    return "".join(_CHARS[tag.name] for tag in sentence.tags)
+    return "".join([_CHARS.get(tag.name) or _char(tag.name) for tag in sentence.tags])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ControlAct:
 
     topic: str
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     values: Values
     needs: tuple[str, ...] = ()
     needs_please: bool = False  # without it, it may be a statement: "you keep the context"
@@ -50,7 +52,7 @@ class ControlAct:
     def matches(self, sentence: Sentence, line: str) -> bool:
         if self.needs_please and not sentence.is_polite:
             return False
-        return self.pattern.fullmatch(line) is not None and (not self.needs or sentence.has(*self.needs))
+        return compiled(self.pattern).fullmatch(line) is not None and (not self.needs or sentence.has(*self.needs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Topic:
     """Phrases that name a topic."""
 
     topic: str
-    pattern: re.Pattern[str]
+    pattern: str
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -78,14 +80,14 @@ def _window(sentence: Sentence) -> Mapping[str, Any]:
 
 def _size(sentence: Sentence) -> Mapping[str, Any]:
     bounds_replies = sentence.has(
-        "replies", "reply_size", "reply_verb", "send", "use", "can_only", "below_sent"
+        "replies", "reply_size", "reply_verb", "send", "use", "can_only", "only_takes", "below_sent"
     ) and not _only_messages(sentence)
     size = int(sentence.number() * int(sentence.values("unit")[0]))
     return {"propose": {"reply" if bounds_replies else "body": size}}
 
 
 def _only_messages(sentence: Sentence) -> bool:
-    return sentence.has("messages") and not sentence.has("replies", "can_only", "send", "below_sent")
+    return sentence.has("messages") and not sentence.has("replies", "can_only", "only_takes", "send", "below_sent")
 
 
 def _rate(sentence: Sentence) -> Mapping[str, Any]:
@@ -126,12 +128,17 @@ _POLICY: Final = "(policy|kind)((and)?(policy|kind))*"
 _TURNS: Final = "(turns|messages|replies|requests)"
 _LAST: Final = f"(last number {_TURNS}|number last {_TURNS}|number {_TURNS} last?)"
 _BOUND: Final = "(below|below_sent|to|to below)"
+_TELL: Final = "(tell|use|show|send|share|look|keep)"
+_CAN_ONLY: Final = "(can_only|device only_takes)"
+_READS_ONLY: Final = "(i_read_only|device (only_reads|only_takes))"
+_WAIT: Final = "(wait_whole|wait_until is_ready)"
+_AFTER_UNIT: Final = "(messages|replies|per_message|size|below|at_once_whole)* (receive|stay|send)?"
 _SIZED: Final = "(limit|keep|send|make|stay|make_me|use|messages|per_message|replies|size|only|below)*"
 _FORMATS: Final = "(format|lang)((and)(format|lang)|(format|lang))*"
 
 
 def _act(topic: str, name: str, values: Values, *patterns: str, needs: tuple[str, ...] = ()) -> list[ControlAct]:
-    return [ControlAct(topic, name, _compiled(pattern), values, needs) for pattern in patterns]
+    return [ControlAct(topic, name, pattern, values, needs) for pattern in patterns]
 
 
 ACTS: Final[tuple[ControlAct, ...]] = (
@@ -141,18 +148,30 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         _window,
         f"{_ASK} (use|remember|keep) only? {_LAST} only? as_context?",
         f"{_ASK} (remember|use|keep|make)? as_context? only? {_LAST} as_context",
-        f"{_ASK} only (use|remember|keep) {_LAST} as_context?",
-        f"{_ASK} erase everything? but {_LAST}",
+        f"{_ASK} only (use|remember|keep|look_back) {_LAST} as_context?",
+        f"{_ASK} look_back only {_LAST}",
+        f"{_ASK} (erase|erase_it|ignore|neg use) everything? (but|before) to? {_LAST}",
+        f"{_ASK} everything (but|before) {_LAST} REQUEST? (ignore|erase_last)",
         f"{_ASK} (use|make|limit|keep)? window to? number {_TURNS}?",
     ),
     *_act(
         "sessions",
         "erase",
         _said(erase=True),
-        f"{_ASK} erase {_TALK} ((from|in) {_TALK})?",
-        f"{_ASK} {_TALK} erase_last",
-        f"(want|REQUEST) {_TALK} erased",
-        "REQUEST? erase_me",
+        f"(REQUEST|want|let_us)? (erase|erase_it) (for_me|self)? {_TALK} ((from|in) {_TALK})?",
+        f"{_TALK} REQUEST? erase_it",
+        f"(want|REQUEST) erasure {_TALK}",
+        f"ensure {_TALK} (erased_passive|erased|vanish)",
+        f"ensure (erased_passive|erased|vanish|erase) {_TALK}",
+        "(REQUEST|let_us|want)? clean_slate",
+        f"(REQUEST|want|let_us)? {_TALK} erase_last",
+        f"(want|REQUEST) {_TALK} (erased|vanish)",
+        f"(want|REQUEST) (vanish|erased) {_TALK}",
+        f"{_ASK} make_vanish {_TALK}",
+        f"{_ASK} {_TALK} make_vanish",
+        f"(away_with|erase_us) {_TALK}",
+        f"REQUEST? erase_me ({_TALK})?",
+        "REQUEST everything? erase_last said",
         f"{_ASK} everything erase_last said",
         f"would_mind erase_ing {_TALK}",
     ),
@@ -161,11 +180,14 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "end",
         _said(end=True),
         "(REQUEST|want|let_us)? end (session|talk)+",
+        "end_us (session|talk)+",
         "(REQUEST|want|let_us)? (session|talk) end_last",
         "REQUEST? log_out",
         "would_mind end_ing (session|talk)+",
         "bye+ done?",
         "done? bye+",
+        "REQUEST? log_out bye+",
+        "(REQUEST|let_us)? end_all bye*",
         "(REQUEST|want|let_us)? leave (session|talk)",
     ),
     *_act("sessions", "mark", _said(headless=True), "this_is? headless session?"),
@@ -185,6 +207,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "i_accept everything?",
         f"have_read {_POLICY} have_read_rest? i_accept",
         f"have_read i_accept {_POLICY}",
+        f"(have_read {_POLICY} have_read_rest? and?)? accept_after",
         f"in? {_POLICY} accept_after",
         f"want accept_verb {_POLICY}",
         f"want {_POLICY} accept_verb",
@@ -195,8 +218,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "policy",
         "withhold",
         _said(attributes={"withhold": ["location"]}),
-        "REQUEST? neg (use|look) neg? location",
-        "REQUEST? (use|look) location neg",
+        "REQUEST? neg (use|look|tell|share) neg? location to_anyone?",
+        "REQUEST? (use|look|tell|share) location neg to_anyone?",
     ),
     *_act(
         "anonymous",
@@ -208,6 +231,9 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "no_longer stay? anonymous stay? (turn_verb off|leave)?",
         "no_need stay? anonymous any_more (turn_verb off|leave)?",
         "name_me",
+        "REQUEST? use name",
+        f"permit? back_to {_TELL}? name",
+        "name_me_all",
     ),
     *_act(
         "anonymous",
@@ -221,7 +247,15 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "anonymous stay",
         "(REQUEST|want) (use|keep) anonymous",
         "REQUEST? (turn_verb|turns) anonymous (on|prefix)",
-        f"{_ASK} go_anonymous",
+        f"{_ASK} go_anonymous to_anyone?",
+        f"{_ASK} hide (for_me|to_anyone)? name (to_anyone|everything)?",
+        f"{_ASK} name (hide|hidden)",
+        f"REQUEST? neg {_TELL} to_anyone? name to_anyone?",
+        f"REQUEST? {_TELL} name (neg to_anyone?|to_anyone neg)",
+        f"REQUEST? neg? {_TELL} (to_nobody name|name to_nobody)",
+        "nobody_knows name",
+        "(want|REQUEST) unnamed",
+        "want (to_nobody|nobody_knows) name",
     ),
     *_act(
         "context",
@@ -232,6 +266,10 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"i_keep {_KEPT} self*",
         f"{_ASK} (move|turn_verb|turns) {_KEPT} to_me",
         f"self keep {_KEPT}",
+        f"REQUEST? leave_to_me keep_noun? {_KEPT} (to_me|self)? (keep|keep_last)?",
+        f"(will|want) {_KEPT} keep_last? self+",
+        f"{_KEPT} (i_keep|keep_inverted) self*",
+        f"(i_keep|keep_inverted) {_KEPT} self* (need_not|you_need_not)",
         f"about? {_KEPT} (keep_inverted|i_do) self*",
         f"keep_inverted {_KEPT} self+",
         f"(need_not|REQUEST? neg) (keep|remember) {_KEPT} (i_do|will keep|i_keep) self*",
@@ -251,22 +289,29 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "keeper server",
         _said(keeper="server"),
         f"REQUEST? (keep|remember) you? {_KEPT} (for_me|you)* to?",
-        "REQUEST? (keep|remember) everything? said for_me+",
+        "REQUEST? (keep|remember) everything? said (for_me|for_later)+",
+        f"REQUEST? (keep|remember) {_KEPT} (for_me|for_later)+",
+        "REQUEST? everything? said (for_me|for_later)+ (keep_last|remember)",
         f"REQUEST? {_KEPT} for_me* (keep_last|remember)",
         f"REQUEST? (move|turn_verb|turns) {_KEPT} to_you",
     ),
+    ControlAct("context", "keeper server", (f"you keep {_KEPT} for_me*"), _said(keeper="server"), needs_please=True),
     ControlAct(
-        "context", "keeper server", _compiled(f"you keep {_KEPT} for_me*"), _said(keeper="server"), needs_please=True
+        "context",
+        "keeper server",
+        ("REQUEST? (remember everything? said|everything? said (remember|keep_last))"),
+        _said(keeper="server"),
+        needs_please=True,
     ),
     *_act(
         "limits",
         "limits",
         _size,
         f"{_ASK} reply_verb in? below number unit",
-        f"{_ASK} {_SIZED} {_BOUND}? number unit (messages|replies|per_message|size|below)* (receive|stay)?",
+        f"{_ASK} {_SIZED} {_BOUND}? number unit {_AFTER_UNIT}",
         f"(messages|replies|size)+ {_BOUND} number unit limit",
-        "can_only below? number unit (per_message|messages|replies)* receive?",
-        needs=("limit", "below", "below_sent", "can_only"),
+        f"{_CAN_ONLY} below? number unit (per_message|messages|replies|at_once_whole|receive)*",
+        needs=("limit", "below", "below_sent", "can_only", "only_takes"),
     ),
     *_act("limits", "limits", _size, f"{_ASK} (make|limit) (size|reply_size) (messages|replies)* {_BOUND} number unit"),
     *_act(
@@ -297,7 +342,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "accept",
         "formats",
         _reads,
-        f"i_read_only {_FORMATS} read_rest?",
+        f"{_READS_ONLY} {_FORMATS} read_rest?",
         "i_read (lang and?)+ read_rest?",
         "i_read format (and? format)+ read_rest?",
         f"i_read only {_FORMATS}",
@@ -312,15 +357,18 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"(want) only {_FORMATS}",
         "want in? lang",
         "(REQUEST|want|let_us) (to|in)* lang (use|stay|reply_verb|read_rest)",
-        "let_us (use|stay|make_me|turn_verb|move|reply_verb) (to|in)* lang",
+        "let_us (use|stay|make_me|turn_verb|move|reply_verb|talk|send) (to|in)* lang",
+        "speak_us (to|in)* lang",
+        f"{_ASK} send only {_FORMATS} only?",
+        f"(REQUEST|want)? send (everything|replies)? (in|to) {_FORMATS} only?",
     ),
-    ControlAct("accept", "formats", _compiled("(in|to)? lang (reply_verb|replies)?"), _reads, needs_please=True),
-    ControlAct("accept", "formats", _compiled(f"only {_FORMATS}|{_FORMATS} only"), _reads, needs_please=True),
+    ControlAct("accept", "formats", ("(in|to)? lang (reply_verb|replies)?"), _reads, needs_please=True),
+    ControlAct("accept", "formats", (f"only {_FORMATS}|{_FORMATS} only"), _reads, needs_please=True),
     *_act(
         "accept",
         "formats",
         _does_not_read,
-        "i_cannot_read format ((and)? format)* read_rest?",
+        "(i_cannot_read|device cannot_read) format ((and)? format)* read_rest?",
         "REQUEST? neg send format ((and)? format)*",
     ),
     *_act(
@@ -332,6 +380,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "REQUEST? neg replies stream",
         "REQUEST? (stop|leave|off|end) (stream|partial|send partial) replies?",
         "REQUEST? stop replies (stream|partial send?)",
+        "REQUEST? stop (stream|send|reply_verb) (replies|partial)? as_they_come+",
+        "REQUEST? neg+ (stream|send|reply_verb) neg? (replies|partial)? as_they_come+ neg?",
         "REQUEST? (turn_verb|turns) (stream|partial) off",
         "(REQUEST|want|send)* only whole_answers",
         "(REQUEST|want|send)+ whole_answers only",
@@ -340,10 +390,13 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "REQUEST? (turn_verb|turns) (off (stream|partial)|(stream|partial) off) want whole_answers",
         "REQUEST? stream (leave|stop|neg)",
         "send only whole_answers",
+        "(REQUEST|want)? send? only? whole_answers and? (neg|stop) (partial|stream|as_they_come)",
         "REQUEST? send only? whole_answers neg (stream|partial)",
         "(REQUEST|want)? (send|reply_verb|show)? (replies|whole_answers)? only? at_once_whole",
         "(want receive?|would_like) (replies|whole_answers) receive? at_once_whole receive?",
-        "REQUEST? wait_whole before_sent?",
+        f"REQUEST? {_WAIT} before_sent?",
+        f"(REQUEST? (neg send neg?|neg) (partial|replies stream)|REQUEST? stop (partial|stream|send partial)) {_WAIT}",
+        "(want|REQUEST) (receive|send)? whole_answers receive? at_once_whole? receive?",
     ),
     *_act(
         "stream",
@@ -353,9 +406,11 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "(REQUEST|want)? (stream|send) to_me? replies stream",
         "(REQUEST|want)? send partial as_they_come?",
         "want partial as_they_come?",
-        "(REQUEST|want)? (send|reply_verb|show) replies? as_they_come+",
+        "(REQUEST|want)? (send|reply_verb|show) to_me? replies? as_they_come+",
         "(want receive?|would_like) replies receive? as_they_come+ receive?",
         "partial as_they_come",
+        "REQUEST? start_send replies? to_me? as_they_come*",
+        "(REQUEST|want)? (send|reply_verb|show|receive) replies? as_they_come+ (send|receive|show)?",
         "(REQUEST|want)? (stay|make_me|on) (stream|partial)",
         "(REQUEST|want)? (turn_verb|turns) (stream|partial) (on|prefix)",
         "(REQUEST|want)? (turn_verb|turns) on (stream|partial)",
@@ -373,7 +428,7 @@ _MINE: Final = "(data|messages|talk|history|said|everything)"
 
 
 def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
-    return tuple(Topic(topic, _compiled(pattern)) for topic, pattern in rows)
+    return tuple(Topic(topic, pattern) for topic, pattern in rows)
 
 
 # Tried in order; the first match counts.
@@ -383,16 +438,17 @@ TOPIC_PHRASES: Final = _topics(
         ("authentication", "login"),
         ("limits", f"how_many {_GAP} (requests|messages) {_GAP} per|limits|how_many {_GAP} send"),
         ("limits", f"(size|big) {_GAP} messages|messages {_GAP} (size|big)"),
-        ("anonymous", "anonymous|go_anonymous"),
+        ("anonymous", "anonymous|go_anonymous|unnamed|hide .{0,3}name|nobody_knows"),
         (
             "policy",
             f"how_long {_GAP} ((erase|erase_last) {_GAP} {_MINE}|{_MINE} {_GAP} (erased|erase_last|store_verb|keep))",
         ),
         ("policy", f"how_long {_GAP} (keep|keep_last|store_verb|i_keep|remember|use|we_keep) {_GAP} {_MINE}"),
-        ("history", f"look {_GAP} last {_GAP} {_TURNS}"),
+        ("policy", f"who {_GAP} (messages|data|talk|history|said)"),
+        ("history", f"(look|look_back) {_GAP} last {_GAP} {_TURNS}"),
         ("policy", f"(store_verb|share|happens|use|look|keep) {_GAP} (data|messages|third_parties)"),
         ("policy", f"(happens|share) {_GAP} data|(data|messages|talk) {_GAP} store_verb|data {_GAP} share"),
-        ("policy", f"how_long {_GAP} {_MINE} {_GAP} (store_verb|keep)"),
+        ("policy", f"how_long {_GAP} ({_MINE} {_GAP} (store_verb|keep)|data|messages|said)"),
         ("policy", f"happens {_GAP} {_MINE}|private"),
         ("ethics", "ethics"),
         ("policy", "policy|kind|law|third_parties|location|i_accept|half_accept"),
@@ -411,6 +467,7 @@ TOPIC_PHRASES: Final = _topics(
         ),
         ("limits", "limit|below|below_sent|can_only|depth|submessages"),
         ("sessions", "erase|erase_last|erased|end|end_last|talk|bye"),
-        ("policy", "data"),
+        ("policy", "data|happens"),
+        ("authentication", "name"),
     )
 )

@@ -13,8 +13,8 @@ from typing import Any, Final
 from sabir.guard.assent import is_cancel
 from sabir.message import CONTROL, Message
 
-from .grammar import ACTS, TOPIC_PHRASES, row
-from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons
+from .grammar import ACTS, TOPIC_PHRASES, compiled, row
+from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons, words_of
 from .vocabulary import all_openers, read_vocabulary
 
 TOPICS: Final[Mapping[str, str]] = {
@@ -70,6 +70,8 @@ _ACTING_TAGS: Final = (
     "go_anonymous", "keep", "keep_last", "i_keep", "limit", "below", "below_sent", "stream", "partial", "i_read",
     "i_read_only", "i_cannot_read",
 )  # fmt: skip
+# Whoever asks what these would do, without a label, is thinking about them: that is for the agent.
+_FINAL_TAGS: Final = ("erase", "erase_last", "erased", "end", "end_last", "i_accept", "half_accept", "accept_verb")
 _REQUESTS: Final = ("request", "request_if_polite", "request_if_asked")
 _MAX_READ: Final = 2000  # characters; a request comes at the beginning
 _MAX_ACTS: Final = 400  # characters; a request for an act is short
@@ -84,7 +86,7 @@ class Wish:
     terse: bool = False  # phrased like nlip_swarm, to be answered in its format
     act: str = ""  # what it changes, if text asked for it: "erase", "keeper client"
     is_unclear: bool = False  # mentions an act without clearly asking for it
-    is_whole: bool = True  # every word was understood
+    is_plain: bool = True  # every word was understood, and none is about an act that is final
     problem: str = ""  # why a part that names an act does not request it
 
 
@@ -97,6 +99,8 @@ def load_phrases() -> None:
     """Load the phrases of all languages, which takes a moment; otherwise the first ``read`` does."""
     lexicons()
     all_openers()
+    for pattern in [act.pattern for act in ACTS] + [topic.pattern for topic in TOPIC_PHRASES]:
+        compiled(pattern)
 
 
 def read(message: Message) -> list[Wish]:
@@ -141,7 +145,8 @@ def _labelled(label: str | None, value: object) -> Wish | None:
 
 def read_words(text: str) -> Wish | None:
     """What a text asks for, in one of the languages we read; None if no rule matches."""
-    readings = [lexicon.sentences(text[:_MAX_READ]) for lexicon in lexicons()]
+    words = {elisions: words_of(text[:_MAX_READ], elisions=elisions) for elisions in (False, True)}
+    readings = [lexicon.sentences(words[lexicon.elisions]) for lexicon in lexicons()]
     act = _act_in(text, readings) if len(text) <= _MAX_ACTS else None
     return act if act is not None else _topic_in(readings)
 
@@ -192,6 +197,8 @@ def _may_act(sentence: Sentence) -> bool:
     opener = sentence.tags[0].name
     if opener == "request_if_polite":  # "can you …?" may ask about abilities; "can you please …?" is a request
         return sentence.is_polite
+    if opener == "permit":  # "you can close it" says what is allowed; "you can close it now, thanks" asks for it
+        return sentence.is_polite or (sentence.is_urgent and not sentence.asks)
     if opener in ("request_if_asked", "would_mind"):  # in Spanish, without the question mark, it is a statement
         return sentence.asks
     return not sentence.asks or opener == "request"
@@ -206,7 +213,7 @@ def _topic_in(readings: Sequence[list[Sentence]]) -> Wish | None:
     for sentences in sorted(readings, key=_unknown):
         line = "".join(row(sentence) for sentence in sentences)
         for phrases in TOPIC_PHRASES:
-            if phrases.pattern.search(line) is not None:
+            if compiled(phrases.pattern).search(line) is not None:
                 return _question(phrases.topic, sentences)
     return None
 
@@ -223,7 +230,7 @@ def _question(topic: str, sentences: list[Sentence]) -> Wish:
         value,
         terse=any(sentence.has("swarm") for sentence in sentences),
         is_unclear=mentions_act and not is_asked,
-        is_whole=_unknown(sentences) == 0,
+        is_plain=_unknown(sentences) == 0 and not any(sentence.has(*_FINAL_TAGS) for sentence in sentences),
     )
 
 
@@ -234,13 +241,14 @@ def _unknown(sentences: list[Sentence]) -> int:
 def infer_control(message: Message) -> Message:
     """The message as control, if its text clearly is that although it is not labelled; otherwise unchanged.
 
-    An act must be requested as clearly as in a control message; a question counts only if every word is understood.
+    An act must be requested as clearly as in a control message. A question counts only if every word is understood, and
+    not if it is about erasing, ending or accepting something.
     """
     if message.messagetype is not None or message.control is not None or message.format != "text":
         return message
     if len(message.text) > _MAX_ACTS or any(part.format != "token" for part in message.submessages):
         return message  # a message with data is about the data
     wish = read_words(message.text)
-    if wish is None or not (wish.act or (wish.is_whole and not wish.is_unclear)):
+    if wish is None or not (wish.act or (wish.is_plain and not wish.is_unclear)):
         return message
     return message.with_type(CONTROL)

@@ -8,18 +8,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
+from .languages import LANGUAGES, table_of
+from .languages.forms import APART
 from .numbers import JOINED, digits, is_number_word, spoken
 
 FILLER: Final = "filler"
 POLITE: Final = "polite"
 DETERMINER: Final = "det"
 OF: Final = "of"
-_SKIPPED_TAGS: Final = frozenset({FILLER, POLITE, DETERMINER, OF})
+THANKS: Final = "thanks"
+NOW: Final = "now"
+_SKIPPED_TAGS: Final = frozenset({FILLER, POLITE, DETERMINER, OF, THANKS, NOW})
 # "This deletes everything": a determiner before a verb is the subject of a statement.
 _VERBS: Final = frozenset({
     "erase", "erase_last", "end", "end_last", "keep", "keep_last", "limit", "stay", "leave", "send", "use", "look",
@@ -39,6 +42,8 @@ _WORD: Final = re.compile(
 )
 _ELIDED: Final = re.compile(r"\b(l|d|n|qu)'(?=\w)")  # French: l'historique is two words
 _HYPHEN: Final = re.compile(r"(?<=\w)-(?=\w)")
+_MAX_APART: Final = 14  # words between the halves of a verb
+_MARKS: Final = re.compile("[\u0300-\u036f]+")  # accents, once they stand apart from their letters
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 
@@ -53,11 +58,12 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The meaningful tags of one sentence, whether it ends as a question, and whether it says "please"."""
+    """The meaningful tags of one sentence, whether it ends as a question, and whether it says "please" or "now"."""
 
     tags: tuple[Tag, ...]
     asks: bool = False
-    is_polite: bool = False  # it says "please"
+    is_polite: bool = False  # it says "please", or ends with "thanks"
+    is_urgent: bool = False  # it says "now"
 
     def values(self, name: str) -> list[str]:
         return [tag.value for tag in self.tags if tag.name == name]
@@ -87,10 +93,14 @@ class Lexicon:
 
     def __init__(self, name: str, table: Mapping[str, str]) -> None:
         self.name = name
-        self._elisions = name == "french"
+        self.elisions = name == "french"
         self._phrases: dict[tuple[str, ...], Tag] = {}
         self._inner = frozenset(phrase.strip() for phrase in table["inner"].split("|"))
         self._polite = frozenset(phrase.strip() for phrase in table[POLITE].split("|"))
+        self._now = frozenset(phrase.strip() for phrase in table[NOW].split("|"))
+        self._closers = self._inner | {
+            phrase.split()[0] for tag in _SKIPPED_TAGS - {DETERMINER} for phrase in table.get(tag, "please").split("|")
+        }  # what may follow a whole clause
         rows = [
             (tag, phrase.strip())
             for tag, phrases in table.items()
@@ -100,8 +110,17 @@ class Lexicon:
         rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_umlauts(phrase)) != phrase]
         rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_accents(phrase)) != phrase]
         tags = {tag: _tag(tag) for tag in table}
+        self._apart: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
         for tag, phrase in rows:  # the first row wins, so a spelling without accents never hides a word
-            self._phrases.setdefault(self._words(phrase), tags[tag])
+            head, apart, rest = phrase.partition(APART)
+            words = self._words(head)
+            if apart:
+                halves = (words, self._words(rest))
+                self._apart.setdefault(words[0], []).append(halves)
+                words = (_joined(*halves),)
+            self._phrases.setdefault(words, tags[tag])
+        for halves_of_word in self._apart.values():
+            halves_of_word.sort(key=lambda halves: -len(halves[0]))
         self._lengths: dict[str, list[int]] = {}
         for phrase_words in sorted(self._phrases, key=len, reverse=True):
             lengths = self._lengths.setdefault(phrase_words[0], [])
@@ -112,31 +131,65 @@ class Lexicon:
         words = phrase.split()
         if all(map(str.isalpha, words)) and phrase.islower() and "ß" not in phrase:
             return tuple(words)  # most phrases; much faster than the general case
-        return tuple(words_of(phrase, elisions=self._elisions))
+        return tuple(words_of(phrase, elisions=self.elisions))
 
-    def sentences(self, text: str) -> list[Sentence]:
-        """The meaningful sentences of a text; those with only fillers are left out."""
+    def sentences(self, words: list[str]) -> list[Sentence]:
+        """The meaningful sentences of a text, given as its words; those with only fillers are left out."""
         found: list[Sentence] = []
         tags: list[Tag] = []
-        for tag in self._tags(words_of(text, elisions=self._elisions)):
+        for tag in self._tags(self._with_verbs_joined(words)):
             if tag.name != "end_mark":
                 tags.append(tag)
                 continue
             said = _meaning(tags)
             if said:
-                found.append(Sentence(said, tag.value == "?", any(item.name == POLITE for item in tags)))
+                is_urgent = any(item.name == NOW for item in tags)
+                found.append(Sentence(said, tag.value == "?", _is_polite(tags), is_urgent))
             elif tag.value == "?" and found:  # a second mark: "!?"
-                found[-1] = Sentence(found[-1].tags, True, found[-1].is_polite)
+                found[-1] = replace(found[-1], asks=True)
+            elif found and any(item.name == THANKS for item in tags):  # "Close it now. Thanks!"
+                found[-1] = replace(found[-1], is_polite=True)
             tags = []
         return found
+
+    def _with_verbs_joined(self, words: list[str]) -> list[str]:
+        """The words, with "throw … away" as one word at the place of the first."""
+        if self._apart.keys().isdisjoint(words):
+            return words
+        words = list(words)
+        place = 0
+        while place < len(words):
+            for head, rest in self._apart.get(words[place], ()):
+                end = place + len(head)
+                if tuple(words[place:end]) == head and (spot := self._rest_at(words, end, rest)) is not None:
+                    del words[spot : spot + len(rest)]
+                    words[place:end] = [_joined(head, rest)]
+                    break
+            place += 1
+        return words
+
+    def _rest_at(self, words: list[str], start: int, rest: tuple[str, ...]) -> int | None:
+        """Where the second half of a verb closes its clause."""
+        for spot in range(start, min(start + _MAX_APART, len(words))):
+            if words[spot] in _ENDS:
+                return None
+            end = spot + len(rest)
+            after = words[end] if end < len(words) else "."
+            if tuple(words[spot:end]) == rest and (after in _ENDS or after == "," or after in self._closers):
+                return spot
+        return None
 
     def _tags(self, words: list[str]) -> Iterator[Tag]:
         place = 0
         while place < len(words):
             length, tag = self._at(words, place)
             yield tag
-            if length > 1 and not self._polite.isdisjoint(words[place : place + length]):
-                yield Tag(POLITE)
+            if length > 1:
+                inside = words[place : place + length]
+                if not self._polite.isdisjoint(inside):
+                    yield Tag(POLITE)
+                if not self._now.isdisjoint(inside):
+                    yield Tag(NOW)
             place += length
         yield Tag("end_mark", ".")
 
@@ -146,17 +199,33 @@ class Lexicon:
             return 1, Tag("end_mark", word)
         if word in _SKIPPED:
             return 1, Tag(FILLER, word)
-        lengths = self._lengths.get(word, [])
+        lengths = self._lengths.get(word)
         if lengths:
-            ahead = range(place + 1, min(place + 2 * lengths[0], len(words)))
-            spoken_at = [place, *(spot for spot in ahead if words[spot] != ",")]
-            main_at = [place, *(spot for spot in spoken_at[1:] if words[spot] not in self._inner)]
-            for length in lengths:
-                for spots in (spoken_at[:length], main_at[:length]):
-                    tag = self._phrases.get(tuple(words[spot] for spot in spots))
-                    if tag is not None and not (length == 1 and is_number_word(word, self.name)):
-                        return spots[-1] + 1 - place, tag
+            found = self._phrase_at(words, place, lengths)
+            if found is not None:
+                return found
         return self._number_at(words, place)
+
+    def _phrase_at(self, words: list[str], place: int, lengths: list[int]) -> tuple[int, Tag] | None:
+        """The longest phrase, with or without the words that may stand inside one."""
+        spoken_at = [place]
+        main_at = [place]
+        for spot in range(place + 1, min(place + 2 * lengths[0], len(words))):
+            if words[spot] != ",":
+                spoken_at.append(spot)
+                if words[spot] not in self._inner:
+                    main_at.append(spot)
+        readings = [(spoken_at, [words[spot] for spot in spoken_at])]
+        if len(main_at) < len(spoken_at):
+            readings.append((main_at, [words[spot] for spot in main_at]))
+        for length in lengths:
+            for spots, said in readings:
+                if length > len(said):
+                    continue
+                tag = self._phrases.get(tuple(said[:length]))
+                if tag is not None and not (length == 1 and is_number_word(words[place], self.name)):
+                    return spots[length - 1] + 1 - place, tag
+        return None
 
     def _number_at(self, words: list[str], place: int) -> tuple[int, Tag]:
         run: list[str] = []
@@ -174,6 +243,16 @@ class Lexicon:
             return 1, Tag(UNKNOWN, words[place])
         value = spoken(run, self.name) if len(run) > 1 or not run[0][0].isdecimal() else digits(run[0])
         return end - place, Tag(NUMBER, number=value)
+
+
+def _joined(head: tuple[str, ...], rest: tuple[str, ...]) -> str:
+    return f"{' '.join(head)}{APART}{' '.join(rest)}"
+
+
+def _is_polite(tags: list[Tag]) -> bool:
+    """Whether somebody says "please", or "thanks" after the rest."""
+    names = [tag.name for tag in tags]
+    return POLITE in names or THANKS in names[1:]
 
 
 def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
@@ -228,15 +307,10 @@ def _without_umlauts(text: str) -> str:
 def _without_accents(text: str) -> str:
     if text.isascii():
         return text
-    return "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
+    return _MARKS.sub("", unicodedata.normalize("NFD", text))
 
 
 @cache
 def lexicons() -> tuple[Lexicon, ...]:
-    """The lexicons of all languages. Loading takes a fifth of a second, so it waits until they are needed."""
-    return (
-        Lexicon("english", ENGLISH),
-        Lexicon("german", GERMAN),
-        Lexicon("spanish", SPANISH),
-        Lexicon("french", FRENCH),
-    )
+    """The lexicons of all languages. Loading takes half a second, so it waits until they are needed."""
+    return tuple(Lexicon(name, table_of(name)) for name in LANGUAGES)

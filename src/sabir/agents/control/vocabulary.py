@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from .languages import ENGLISH, FRENCH, GERMAN, SPANISH
+from .languages import LANGUAGES, table_of
 from .lexicon import words_of
 
 MAX_WORDS: Final = 50
@@ -40,6 +40,8 @@ class Openers:
         self._if_only = self._phrases(table["words_if_only"])
         self._only_words = {word for phrase in self._phrases(table["only"]) if len(phrase) == 1 for word in phrase}
 
+        self._firsts = {phrase[0] for phrase in self._only | self._if_only}
+
     def _phrases(self, phrases: str) -> frozenset[tuple[str, ...]]:
         return frozenset(tuple(words_of(phrase, elisions=self._elisions)) for phrase in phrases.split("|"))
 
@@ -48,6 +50,8 @@ class Openers:
         while words and words[-1] in (".", "!", "\n"):
             words.pop()
         words = _without_beside(words)
+        if not words or words[0] not in self._firsts:
+            return None
         for phrases, is_only in ((self._only, True), (self._if_only, False)):
             for length in range(_LONGEST, 0, -1):
                 if tuple(words[:length]) in phrases:
@@ -100,7 +104,7 @@ def _without_beside(words: list[str]) -> list[str]:
 
 @cache
 def all_openers() -> tuple[Openers, ...]:
-    return (Openers(ENGLISH), Openers(GERMAN), Openers(SPANISH), Openers(FRENCH, elisions=True))
+    return tuple(Openers(table_of(name), elisions=name == "french") for name in LANGUAGES)
 
 
 def read_vocabulary(text: str) -> list[str] | None:

@@ -19,8 +19,9 @@ from typing import Any, Final
 import msgspec
 
 from sabir.agent import Agent, reply_of
+from sabir.agents.anonymity import why_not_anonymous
 from sabir.aio import Closing, cancel_and_wait
-from sabir.card import Card
+from sabir.card import Card, required_policies
 from sabir.errors import ConfigError, SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Progress, Question, Reply
 from sabir.message import Message, json_part, text_part
@@ -70,9 +71,14 @@ class Ensemble:
             raise ConfigError("an ensemble needs members with unique names")
         words = description or f"{', '.join(names)} answer, vote, and one presents the result"
         skills = tuple({skill.id: skill for member in members for skill in member.card.skills}.values())
-        self.card = Card(name, words, skills=skills, repeatable=True)
+        cards = [member.card for member in members]
+        self.card = Card(name, words, skills=skills, policies=required_policies(cards), repeatable=True)
         self.members = tuple(members)
         self.options = options or EnsembleOptions()
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if every member that forwards questions does (PAPER-ANON)."""
+        return await why_not_anonymous(self.members, conversation)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         panel = _Panel(self, turn)

@@ -60,7 +60,7 @@ from sabir.search.query.relaxing import inner, is_time, without_asides
 from sabir.search.query.words import content_words, readable, spaced
 from sabir.turn import PastTurn, Turn
 
-from .following import compared, continued, kept_to
+from .following import compared, continued, held_to, kept_to
 from .model import SiteModel, grounded
 from .ranking import Weight, evident, led, settled
 from .request import SiteAsk, SiteMeta, asked_in, json_of
@@ -205,6 +205,7 @@ class _Search(Finding):
         self._agent = agent
         self.model, self.weight, self.turn = agent.model, agent.weight, turn
         self._searched: dict[str, Any] = {}  # the filters of the last search
+        self.before = ""  # the name of the thing that was asked about before
         self.beside = ""  # a follow-up question shown with the results
         self._calls = 0  # of the model
         self._patience = agent.patience
@@ -232,6 +233,8 @@ class _Search(Finding):
         if not self.pool and follows and _ABOUT.match(text) and not self.ask.rewritten:  # another kind of thing
             self.question = _ABOUT.sub("", " ".join(text.split()))
             await self.find(given)
+        if self.before and not self.ask.rewritten:
+            await held_to(self, text, self.before, given)
 
     async def improve(self, text: str, *, ranks: bool) -> None:
         """Let the model rewrite the question and, with ``ranks``, order the results.
@@ -412,7 +415,7 @@ class _Search(Finding):
         out, and the best result has every word of it in its name, or is sure and has them anywhere."""
         if not asks_whether_there(self.turn.text) or not self.hits or self.start or self._statement:
             return False
-        if self.is_far_off or self.unmet or self.note or self.parsed.ignored:
+        if self.is_far_off or self.unmet or self.note or self.parsed.ignored or self.is_weighed:
             return False
         best = self.hits[0]
         if self.said_in:  # only a word of a name is sure to mean the same; Japanese may have lost a word
@@ -455,6 +458,7 @@ class _Search(Finding):
         ]
         subject, text = str(self._last_meta().get("subject") or ""), with_nth(text, names)
         alone = subject or (names[0] if len(names) == 1 else "")
+        self.before = alone or "".join(names[:1])
         if read := await compared(text, alone, "".join(self._understood()[-1:]), self.engine, self.own()):
             return read
         if subject:

@@ -12,25 +12,28 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sabir.search import Hit, SearchQuery
-from sabir.search.answers.coverage import Coverage, Measure, measured
+from sabir.search.answers.coverage import Measure, measured
 from sabir.search.engine.rank import falling
 from sabir.search.query.asking import Asked, begins_open, is_yes_no
-from sabir.search.query.conditions import During, In, Near, Not, Range, meets
+from sabir.search.query.conditions import Condition, During, In, Near, Not, Range, meets
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import asks_elsewhere, only_filters
 from sabir.search.query.text import MAX_READ, is_prose
-from sabir.search.query.words import content_words
+from sabir.search.query.words import content_words, tokens
 
 from .home import of_home
 from .sentences import quoted_from
 from .subject import ASKING, Subject
+from .weighing import Row, can_be_weighed, unexplained, weigh
 
 if TYPE_CHECKING:
     from .search import Finding
 
 _LIGHT: Final = ASKING | IDLE
+_HARD: Final = (Range, During, Not)  # what does not meet these is no help
 _FEW: Final = 5  # words of a question that is measured: prose is ranked best by the index alone
+_SEVERAL: Final = 8  # words of a question whose readings are weighed
 _LOOKED_AT: Final = 30  # hits that are measured
 _WEAK: Final = 60.0  # below this score, the best may not be what is meant
 _FULL: Final = 0.7  # coverage of what is plainly meant
@@ -46,19 +49,23 @@ _UNSURE: Final = 59.0  # of what covers it all, at most: a fallback makes nothin
 _SCORE: Final = 49.0  # of what covers a question in part, at most
 
 
-class Row(msgspec.Struct, frozen=True):
-    hit: Hit
-    covered: Coverage
-
-    @property
-    def worth(self) -> float:
-        return self.covered.share + 0.3 * (self.hit.semantic or 0.0) + 0.2 * self.hit.score / 100
-
-
 async def fall_back(finding: Finding) -> None:
     """Mend what the rules found, by how much of the question each item accounts for."""
     if not _is_open(finding):
         return
+    if _is_short(finding, _FEW):
+        await _mend(finding)
+    if not finding.is_stated and can_be_weighed(finding) and await _leaves_words(finding):
+        weigh(finding, *await _all_rows(finding))
+
+
+async def _leaves_words(finding: Finding) -> bool:
+    """Whether the first result does not explain the whole question."""
+    measure = await _measured(finding, finding.worded or finding.question, list(finding.pool[:_LOOKED_AT]))
+    return bool(unexplained(measure.of(finding.pool[0].item), finding, measure))
+
+
+async def _mend(finding: Finding) -> None:
     language = finding.said_in or language_of(finding.question)
     english = glossed(finding.question, language_of(finding.question))
     if finding.subject is None and await _ask_home(finding, english, language):
@@ -78,8 +85,11 @@ async def fall_back(finding: Finding) -> None:
 
 def _is_open(finding: Finding) -> bool:
     is_own = not finding.filters and finding.ask.min_score is None and not finding.start
-    is_short = len(finding.question) <= MAX_READ and len(content_words(finding.question)) <= _FEW
-    return is_own and is_short and not asks_elsewhere(finding.question)
+    return is_own and _is_short(finding, _SEVERAL) and not asks_elsewhere(finding.question)
+
+
+def _is_short(finding: Finding, count: int) -> bool:
+    return len(finding.question) <= MAX_READ and len(content_words(finding.question)) <= count
 
 
 async def _ask_home(finding: Finding, english: str, language: str) -> bool:
@@ -92,21 +102,47 @@ async def _ask_home(finding: Finding, english: str, language: str) -> bool:
 
 async def _rows(finding: Finding) -> tuple[list[Row], Measure]:
     """The best candidates, each with its coverage of the question, the best first; and the measure."""
-    parsed, where = finding.parsed, finding.own()
+    parsed = finding.parsed
     unread = [said for one, said in zip(parsed.conditions, parsed.said, strict=True) if isinstance(one, Near | In)]
     worded = finding.worded or finding.question
     text = " ".join((parsed.text or worded, *unread)) if parsed.conditions else worded
-    found = {hit.item.id: hit for hit in finding.pool[:_LOOKED_AT]}
-    asked = [finding.question, worded, text]
-    for words in dict.fromkeys(asked):
-        for hit in (await finding.engine.search(SearchQuery(words, where, 0, _LOOKED_AT))).hits:
-            found.setdefault(hit.item.id, hit)
     is_met = bool(finding.pool) and not finding.unmet
-    kept = [one for one in parsed.conditions if is_met or isinstance(one, Range | During | Not)]
-    hits = [hit for hit in found.values() if meets(hit.item, kept)]
-    measure = await measured(text, language_of(text), finding.engine, where, _LIGHT, [hit.item for hit in hits])
-    rows = [Row(hit, measure.of(hit.item)) for hit in hits]
-    return sorted(rows, key=lambda row: -row.worth), measure
+    kept = [one for one in parsed.conditions if is_met or isinstance(one, _HARD)]
+    hits = await _candidates(finding, text, kept)
+    measure = await _measured(finding, text, hits)
+    return _sorted([Row(hit, measure.of(hit.item)) for hit in hits]), measure
+
+
+async def _all_rows(finding: Finding) -> tuple[list[Row], Measure]:
+    """The same for the whole question except what it refuses, among all that meets its hard conditions. What meets all
+    conditions has the words that they were read from."""
+    parsed, text = finding.parsed, finding.worded or finding.question
+    hits = await _candidates(finding, text, [one for one in parsed.conditions if isinstance(one, _HARD)])
+    measure = await _measured(finding, text, hits)
+    refused = [said for one, said in zip(parsed.conditions, parsed.said, strict=True) if isinstance(one, Not)]
+    measure = measure.but(" ".join(refused)) if refused else measure
+    read = {word for said in parsed.said for word in tokens(said)}
+    met = [read if read and meets(hit.item, parsed.conditions) else () for hit in hits]
+    return _sorted([Row(hit, measure.of(hit.item, words)) for hit, words in zip(hits, met, strict=True)]), measure
+
+
+async def _candidates(finding: Finding, text: str, conditions: list[Condition]) -> list[Hit]:
+    """What was found by rules and by the words of the question, if it meets some conditions."""
+    found = {hit.item.id: hit for hit in finding.pool[:_LOOKED_AT]}
+    asked = (finding.question, finding.worded or finding.question, text, finding.parsed.text)
+    for words in dict.fromkeys(asked):
+        for hit in (await finding.engine.search(SearchQuery(words, finding.own(), 0, _LOOKED_AT))).hits:
+            found.setdefault(hit.item.id, hit)
+    return [hit for hit in found.values() if meets(hit.item, conditions)]
+
+
+async def _measured(finding: Finding, text: str, hits: list[Hit]) -> Measure:
+    near = [hit.item for hit in hits]
+    return await measured(text, language_of(text), finding.engine, finding.own(), _LIGHT, near)
+
+
+def _sorted(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -row.worth)
 
 
 def _rank(finding: Finding, rows: list[Row], measure: Measure) -> None:

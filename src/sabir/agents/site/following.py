@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sabir.search import Condition, Engine, Fields, Item, SearchQuery
 from sabir.search.answers.reading import has, kind_asked, telling
 from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
 from sabir.search.query import names
-from sabir.search.query.asking import begins_open
-from sabir.search.query.glossary import glossed, language_of
+from sabir.search.query.asking import begins_open, is_yes_no
+from sabir.search.query.glossary import glossed, language_of, likenesses
+from sabir.search.query.relaxing import asks_elsewhere
 from sabir.search.query.words import content_words, tokens
 
 from .subject import ASKING, MAX_LENGTH, subject_of
+
+if TYPE_CHECKING:
+    from .search import Finding
 
 _GOES_ON: Final = re.compile(
     r"^\W*(?:(?:ok|okay|thanks|great)[\s,]+)*(?:(?:and\s+|or\s+|but\s+)?(?:what|how)\s+about|and|or|und|oder|y|o|et|ou)\b[\s,]*",
@@ -132,3 +136,28 @@ async def kept_to(text: str, subject: str, engine: Engine, where: tuple[Conditio
 
 
 _TELLING: Final = 2  # words that say what is asked of a thing
+
+
+async def held_to(finding: Finding, text: str, before: str, filters: dict[str, Any]) -> None:
+    """Answer a follow-up by the thing before, if it was read on its own and nothing in it names what it found."""
+    english = glossed(text, language_of(text))
+    words = [word for word in telling(english) if word not in ASKING]
+    is_asked = begins_open(english) or is_yes_no(english) or "?" in text
+    is_alone = {*tokens(text), *tokens(english)}.issuperset(tokens(finding.question))
+    if not is_asked or not is_alone or len(words) > _FEW or asks_elsewhere(text) or _names_found(finding, words):
+        return
+    alone = finding.saved()
+    finding.question = f"{text.strip(' ?.!')} {before}?"
+    await finding.find(filters)
+    if finding.subject is None or finding.subject.hit.item.name != before:
+        finding.restore(alone)
+
+
+def _names_found(finding: Finding, words: list[str]) -> bool:
+    """Whether the first result is called by one of some words; a list that matches well needs no name."""
+    if not finding.pool or finding.is_far_off:
+        return False
+    if not finding.is_stated:
+        return True
+    named = tokens(finding.pool[0].item.name)
+    return any(form in named for word in words for form in (word, *likenesses().get(word, ())))

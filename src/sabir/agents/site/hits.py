@@ -10,7 +10,9 @@ import msgspec
 from sabir.search import Condition, Hit, OfType
 from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.items.types import WIDER, is_a
+from sabir.search.query.conditions import Range
 from sabir.search.query.negation import denies, is_refused
+from sabir.search.query.relaxing import is_time
 from sabir.search.query.when import HOURS
 from sabir.search.query.words import tokens
 
@@ -21,6 +23,11 @@ def widened(condition: Condition) -> Condition:
     if isinstance(condition, OfType):
         return OfType(tuple(WIDER.get(item, item) for item in condition.types))
     return condition
+
+
+def is_hard(condition: Condition) -> bool:
+    """Whether something that does not meet it is no help; a time of the day may not have been meant as a filter."""
+    return not (is_time(condition) or (isinstance(condition, Range) and condition.field == START_HOUR))
 
 
 def speaks_of(hit: Hit, other: Hit) -> bool:

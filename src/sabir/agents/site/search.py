@@ -31,11 +31,11 @@ from sabir.search import (
 from sabir.search.answers.results import by_coming, has_value, reordered
 from sabir.search.answers.speaking_of import asks_the_same
 from sabir.search.answers.statements import answered_by, is_unsaid
-from sabir.search.items.attributes import START_HOUR, recalled
+from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import Asked, asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import During, Has, Range, holds
+from sabir.search.query.conditions import During, Has, holds
 from sabir.search.query.glossary import glossary, glossed, language_of
 from sabir.search.query.negation import refused
 from sabir.search.query.predicates import IDLE
@@ -54,7 +54,7 @@ from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
-from .hits import happens, speaks_of, widened, without_refused
+from .hits import happens, is_hard, speaks_of, widened, without_refused
 from .narrowing import among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
 from .own_words import SiteWords
 from .request import SiteAsk
@@ -85,11 +85,6 @@ _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
 
 
-def _is_hard(condition: Condition) -> bool:
-    """Whether something that does not meet it is no help; a time of the day may not have been meant as a filter."""
-    return not (is_time(condition) or (isinstance(condition, Range) and condition.field == START_HOUR))
-
-
 class Finding(SpokenQuestion):
     """The state of a search: ``pool`` by falling score, ``hits`` the page of it, ``parsed`` what it was based on."""
 
@@ -109,6 +104,7 @@ class Finding(SpokenQuestion):
         self.unmet = ""  # the filter that nothing meets, if the closest results are shown instead
         self.total = 0
         self.is_remote = False  # whether only what comes closest is shown
+        self.is_weighed = False  # whether it was mended, because the first result left words unexplained
         self.said_in = ""  # the language of a question that is read in English
         self.worded = ""  # the question in the words of the site
         self.coverage = 1.0
@@ -140,19 +136,21 @@ class Finding(SpokenQuestion):
         self.question = asked
         if not self._found_little:
             return None
-        found, best = self._state(), self.pool[0].score if self.pool else 0.0
+        found, best = self.saved(), self.pool[0].score if self.pool else 0.0
         self.said_in = ""
         await self._find(filters)  # a word of it may be a name
         if not (self.pool and self.pool[0].score > best and not self.unmet):
-            self._restore(found)
+            self.restore(found)
             self.said_in = language
         return None
 
-    def _state(self) -> tuple[Any, ...]:
-        return self.pool, self.parsed, self.subject, self.note, self.hint, self.unmet, self.total
+    def saved(self) -> tuple[Any, ...]:
+        read = self.question, self.worded, self.said_in, self.is_remote, self.is_weighed, self.filters
+        return read, self.pool, self.parsed, self.subject, self.note, self.hint, self.unmet, self.total
 
-    def _restore(self, state: tuple[Any, ...]) -> None:
-        pool, self.parsed, self.subject, self.note, self.hint, self.unmet, total = state
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        read, pool, self.parsed, self.subject, self.note, self.hint, self.unmet, total = saved
+        self.question, self.worded, self.said_in, self.is_remote, self.is_weighed, self.filters = read
         self._show(pool)
         self.total = total
 
@@ -166,7 +164,8 @@ class Finding(SpokenQuestion):
         return is_weak and not self._statement and not asks_elsewhere(self.question)
 
     async def _find(self, filters: dict[str, Any]) -> None:
-        self.filters, self.subject, self.hint, self.unmet, self.is_remote = filters, None, "", "", False
+        self.filters, self.subject, self.hint, self.unmet = filters, None, "", ""
+        self.is_remote = self.is_weighed = False
         known = await self.engine.fields()
         if not filters and self.ask.min_score is None:
             asked = await self._spelt(foods=False)
@@ -404,7 +403,7 @@ class Finding(SpokenQuestion):
         parsed = self.parsed
         said = [words for words in parsed.said if words]
         is_own = self.ask.min_score is None and bool(said and parsed.text)
-        if not is_own or any(map(_is_hard, inner(parsed.conditions))):
+        if not is_own or any(map(is_hard, inner(parsed.conditions))):
             return
         found = await self.engine.search(SearchQuery(parsed.text, self.own(), 0, self._depth, CHANCE))
         least = _TAIL * found.hits[0].score if found.hits else 0.0

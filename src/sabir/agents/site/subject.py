@@ -528,10 +528,12 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
     if the question does not go on with it.
     """
     words = " ".join(question.split())
+    if not words or len(words) > MAX_LENGTH:
+        return ""
     bare = [word for word in content_words(words) if word not in ASKING]
     if not name and shown and (len(shown) == 1 or (is_asking(words) and (_THAT.search(words) or not bare))):
         name = shown[0]
-    if not name or not words or len(words) > MAX_LENGTH:
+    if not name:
         return ""
     language = language_of(words)
     if _POSSESSIVE.search(words):

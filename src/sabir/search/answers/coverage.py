@@ -34,6 +34,7 @@ _LIGHT: Final = 0.25  # factor for the weight of a word that says what is asked,
 _MAX_WORDS: Final = 24
 _READ: Final = 8_000  # characters of a text
 _PART: Final = 4  # letters of a part of a compound, at least
+_SHORTEST: Final = 3  # letters of a word that may have an ending, at least
 _COMPOUND: Final = 8  # letters of a word that may be a compound, at least
 _LONGEST: Final = 30  # letters of a compound, at most
 _WITHIN: Final = 5  # letters of a word that may be part of a compound, at least
@@ -81,11 +82,11 @@ class Measure(msgspec.Struct, frozen=True):
 
     words: tuple[Word, ...]
 
-    def of(self, item: Item) -> Coverage:
-        """What an item has of the question."""
+    def of(self, item: Item, met: Collection[str] = ()) -> Coverage:
+        """What an item has of the question; ``met``: words that it meets by its fields."""
         texts = texts_of(item)
         total = sum(word.weight for word in self.words) or 1.0
-        found = [(word, found_in(word, texts)) for word in self.words]
+        found = [(word, found_in(word, texts) if light_free(word.forms, met) else IN_NAME) for word in self.words]
         share = sum(word.weight * factor for word, factor in found) / total
         named = sum(word.weight for word, factor in found if factor >= IN_NAME * _JOINED and _is_in(word, texts.name))
         return Coverage(share, named / total, tuple(word.said for word, factor in found if not factor))
@@ -166,7 +167,7 @@ def _said(question: str, language: str) -> Iterator[str]:
 def forms_of(said: str, language: str) -> tuple[str, ...]:
     """The folded forms of a word: without its ending, with umlauts written out, and words that mean the same."""
     own = dict.fromkeys(tokens(said) + tokens(said.translate(_UMLAUTS)))
-    stems = [stem for word in own for stem in _stems(word, language)]
+    stems = [stem for word in own for stem in (*_stems(word, language), *_endings(word, language))]
     english = tokens(glossary(language).terms.get(fold(said), "")) if language != "en" else []
     alike = [form for word in (*own, *stems, *english) for form in likenesses().get(word, ())]
     named = [spaced(TYPE_WORDS[word]) for word in (*own, *stems, *english) if word in TYPE_WORDS]
@@ -180,6 +181,17 @@ def _stems(word: str, language: str) -> Iterator[str]:
         stem = word[: -len(end)]
         if word.endswith(end) and len(stem) >= _PART:
             yield stem[:-1] if language == "en" and stem[-1] == stem[-2] else stem
+
+
+def _endings(word: str, language: str) -> Iterator[str]:
+    """ "Pull" as "pulling", "bake" as "baking", "knit" as "knitting"."""
+    if language != "en" or not word.isalpha() or len(word) < _SHORTEST:
+        return
+    stem = word[:-1] if word.endswith("e") else word
+    yield f"{stem}ing"
+    yield f"{stem}ed"
+    if len(word) == _SHORTEST + 1 or len(word) == _SHORTEST:
+        yield f"{stem}{stem[-1]}ing"
 
 
 async def _parts(word: str, engine: Engine, where: tuple[Condition, ...]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -458,6 +459,7 @@ def _uid(site: str, item_id: str) -> str:
     return f"{site}\n{item_id}"
 
 
+@lru_cache(maxsize=4_096)
 def _safe(field: str) -> str:
     """A field's name as a path of tantivy's JSON fields: no dots, colons or spaces."""
     return re.sub(r"\W", lambda char: f"_{ord(char.group()):x}_", field)

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self, TypeAlias, TypeVar
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from sabir.aio import cancel_and_wait
 from sabir.errors import SabirError
-from sabir.search.items.attributes import attributes
-from sabir.search.items.item import Item
+from sabir.search.items.attributes import Attributes, attributes
+from sabir.search.items.item import Item, make_room
 from sabir.search.query.conditions import Condition, In
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
 from .embed import Embedder, Vectors
-from .lexical import Lexical, Reader
+from .lexical import Lexical, Reader, Writer
 from .memory import give_back
 from .passages import embedded, item_key, passages
 from .rank import Ranked, above_floor, contenders, fused, of_best
@@ -89,8 +89,7 @@ class _Kept:
 
 def _keep(kept: dict[_K, _V], key: _K, value: _V, limit: int) -> _V:
     """Keep a value, at most this many at a time."""
-    if len(kept) >= limit:
-        kept.clear()
+    make_room(kept, limit)
     return kept.setdefault(key, value)
 
 
@@ -146,6 +145,16 @@ def _items(kept: _Kept, reader: Reader, keys: Sequence[int]) -> dict[int, Item]:
     return found
 
 
+def _written(writer: Writer, items: Iterable[Item], passages_of: dict[int, list[int]]) -> Iterator[Attributes]:
+    """Write items one by one; yields the attributes of each, so that those of many are never held together."""
+    for item in items:
+        found, parts = attributes(item), list(passages(item))
+        writer.remove(item.site, item.id)
+        writer.add(item, found, parts)
+        passages_of[item_key(item.site, item.id)] = [part.key for part in parts]
+        yield found
+
+
 class LocalIndex:
     """An Engine in a directory; without one, in memory. Without an embedder, by words alone.
 
@@ -183,14 +192,10 @@ class LocalIndex:
 
     def _put(self, items: Sequence[Item]) -> None:
         latest = {(item.site, item.id): item for item in items}
-        found = {key: attributes(item) for key, item in latest.items()}
-        parts = {key: list(passages(item)) for key, item in latest.items()}
+        passages_of: dict[int, list[int]] = {}
         with self._lexical.writer() as writer:
-            for key, item in latest.items():
-                writer.remove(*key)
-                writer.add(item, found[key], parts[key])
-        self._owners = self._owners.put({item_key(*key): [part.key for part in entry] for key, entry in parts.items()})
-        known = self._known | Fields.of(found.values())
+            known = self._known | Fields.of(_written(writer, latest.values(), passages_of))
+        self._owners = self._owners.put(passages_of)
         if known != self._known:
             self._known = known
             self._write_fields(known)

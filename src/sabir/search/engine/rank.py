@@ -120,6 +120,8 @@ def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: i
     most its lowest. Knowing only these candidates exactly gives the same best as knowing all.
     """
     highest = min(others.values()) if len(others) >= depth else 0.0
-    sums = sorted((known.get(key, 0.0) + others.get(key, 0.0) for key in known.keys() | others.keys()), reverse=True)
+    sums = [value + others.get(key, 0.0) for key, value in known.items()]
+    sums += [value for key, value in others.items() if key not in known]
+    sums.sort(reverse=True)
     bar = sums[count - 1] if len(sums) >= count else 0.0
     return [key for key, value in known.items() if key not in others and value + highest >= bar]

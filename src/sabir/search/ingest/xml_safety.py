@@ -25,7 +25,7 @@ def _beginning(body: bytes) -> str:
         return "DTD"
     except _FoundRoot:
         return "element"
-    except expat.ExpatError:  # the real parser reports invalid XML
+    except (expat.ExpatError, ValueError, LookupError):  # invalid, or in an unknown encoding: the real parser says so
         return ""
     return ""
 

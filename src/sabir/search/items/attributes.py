@@ -9,10 +9,12 @@ currency, under ``price:usd`` (``price:?`` if the item names none).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
@@ -20,7 +22,7 @@ from sabir.search.query.hours import on_days, open_days, open_slots
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
-from .item import JSON, ByItem, Item
+from .item import JSON, ByItem, Item, make_room
 from .schema_org import is_absent, strings
 from .types import bare, lineage
 
@@ -57,13 +59,13 @@ _LISTED: Final = frozenset({"keywords", "recipeCategory", "recipeCuisine", "genr
 
 # "dairy-free" is one word: it does not mean "dairy".
 _FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
-_NEGATED: Final = re.compile(
-    r"\b(?:[\w]+|tree nut)[- ]free\b"
-    r"|\b(?:without|free (?:of|from)|no|not contain(?:ing)?|contains no|never|zero|instead of"
+_DENIED: Final = (
+    r"no|not contain(?:ing)?|contains no|never|zero|instead of"
     r"|(?:do(?:es)?\s+not|do(?:es)?n['’]t|need\s+not)\s+(?:need|require|have|include|use)|ohne|keine?[nmrs]?|sin|sans)\s+"
-    r"(?:(?:any|added|an?|eine?[nmr]?|un[ae]?)\s+)?[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and|oder|und|o|ni|ou)\s+(?:no\s+)?\w+)?",
-    re.IGNORECASE,
+    r"(?:(?:any|added|an?|eine?[nmr]?|un[ae]?)\s+)?[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and|oder|und|o|ni|ou)\s+(?:no\s+)?\w+)?"
 )
+_NEGATED: Final = re.compile(rf"\b(?:[\w]+|tree nut)[- ]free\b|\b(?:without|free (?:of|from)|{_DENIED}", re.IGNORECASE)
+_NEGATED_NOT_FREE: Final = re.compile(rf"\b(?:without|{_DENIED}", re.IGNORECASE)  # the same where nothing is "free"
 
 
 # Coconut milk is not milk and rice flour has no gluten: only the pair counts, and the plant.
@@ -91,17 +93,17 @@ class Attributes:
     def types(self) -> frozenset[str]:
         return lineage(self._item.types)
 
-    @cached_property
+    @property
     def words(self) -> dict[str, frozenset[str]]:
-        return {field: frozenset(values) for field, values in self._collected.words.items()}
+        return self._collected.words
 
-    @cached_property
+    @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        return {field: tuple(dict.fromkeys(values)) for field, values in self._collected.labels.items()}
+        return self._collected.labels
 
-    @cached_property
+    @property
     def numbers(self) -> dict[str, tuple[float, ...]]:
-        return {field: tuple(dict.fromkeys(values)) for field, values in self._collected.numbers.items()}
+        return self._collected.numbers
 
     @property
     def dates(self) -> dict[str, Span]:
@@ -109,18 +111,23 @@ class Attributes:
 
     @cached_property
     def places(self) -> frozenset[str]:
-        return frozenset(_place_names(self._item.fields))
+        return frozenset(_place_names(self._placed))
 
     @cached_property
     def point(self) -> tuple[float, float] | None:
-        return _point(self._item.fields)
+        return _point(self._placed)
 
     @cached_property
     def has(self) -> frozenset[str]:
         return _has(self._item)
 
     @cached_property
-    def _collected(self) -> _Collector:
+    def _placed(self) -> list[Mapping[str, JSON] | str]:
+        """The item itself, and what it names as its places."""
+        return [self._item.fields, *_placed(self._item.fields)]
+
+    @cached_property
+    def _collected(self) -> _Collected:
         item, found = self._item, _Collector()
         for key, value in item.fields.items():
             found.walk(key, value, 0)
@@ -130,7 +137,7 @@ class Attributes:
         _derive(item.fields, found)
         if kinds := set(_kinds(item)):
             found.words.setdefault(KIND, set()).update(kinds)
-        return found
+        return found.done()
 
 
 def attributes(item: Item) -> Attributes:
@@ -140,13 +147,24 @@ def attributes(item: Item) -> Attributes:
 
 def _kinds(item: Item) -> Iterator[str]:
     """What things of this kind are called: by the sections of the item's address, and by the names of its types."""
-    sections = [part for part in urlsplit(item.page).path.split("/") if part][:-1]
-    for name in (*sections[-_SECTIONS:], *(spaced(kind) for kind in item.types)):
-        words = [word for word in tokens(name.replace("_", " ")) if word.isalpha() and len(word) > 2]
-        if words and len(words) <= _SECTION_WORDS and words[-1] not in _NO_KINDS:
-            yield words[-1]
-        if len(words) == 2 and words[-1] == "event":  # an ExhibitionEvent is an exhibition
-            yield words[0]
+    path = urlsplit(item.page).path if "/" in item.page else ""
+    sections = [part for part in path.split("/") if part][:-1]
+    for section in sections[-_SECTIONS:]:
+        yield from _kinds_named(section)
+    for kind in item.types:
+        yield from _kinds_named(spaced(kind))
+
+
+@lru_cache(maxsize=4_096)
+def _kinds_named(name: str) -> tuple[str, ...]:
+    """What a name of many things calls each of them; kept, because the items of a site share a few names."""
+    words = [word for word in tokens(name.replace("_", " ")) if word.isalpha() and len(word) > 2]
+    if not words:
+        return ()
+    kinds = [words[-1]] if len(words) <= _SECTION_WORDS and words[-1] not in _NO_KINDS else []
+    if len(words) == 2 and words[-1] == "event":  # an ExhibitionEvent is an exhibition
+        kinds.append(words[0])
+    return tuple(kinds)
 
 
 _SECTIONS: Final = 3
@@ -163,8 +181,7 @@ def _remembered(item: Item) -> Attributes:
     key = item.fingerprint  # expensive: it reads the whole item
     found = _recent.get(key)
     if found is None:
-        if len(_recent) >= _RECALLED:
-            _recent.clear()
+        make_room(_recent, _RECALLED)
         found = _recent[key] = attributes(item)
     return found
 
@@ -191,12 +208,32 @@ def _keys(value: str) -> frozenset[str]:
     return frozenset((squeezed(value), *tokens(_FREE.sub(r"\1free", spaced(value)))))
 
 
+_measured: Final = lru_cache(maxsize=8_192)(quantity)  # the items of a site state the same short values again and again
+
+
+class _Collected(msgspec.Struct, frozen=True, gc=False):
+    """The leaves of an item by field. Without cycles, and of many items at a time."""
+
+    words: dict[str, frozenset[str]]
+    labels: dict[str, tuple[str, ...]]
+    numbers: dict[str, tuple[float, ...]]
+    dates: dict[str, Span]
+
+
 class _Collector:
     def __init__(self) -> None:
         self.words: dict[str, set[str]] = {}
         self.labels: dict[str, list[str]] = {}
         self.numbers: dict[str, list[float]] = {}
         self.dates: dict[str, Span] = {}
+
+    def done(self) -> _Collected:
+        return _Collected(
+            {field: frozenset(values) for field, values in self.words.items()},
+            {field: tuple(dict.fromkeys(values)) for field, values in self.labels.items()},
+            {field: tuple(dict.fromkeys(values)) for field, values in self.numbers.items()},
+            self.dates,
+        )
 
     def walk(self, field: str, value: JSON, depth: int) -> None:
         if field in _SKIPPED or depth > 5 or value is None:
@@ -252,7 +289,7 @@ class _Collector:
         ):
             self.dates.setdefault(field.lower(), when)
             return
-        measured = quantity(value) if len(value) < 40 else None
+        measured = _measured(value) if len(value) < 40 else None
         if measured and field not in _INGREDIENTS and (value[0].isdigit() or measured.unit in ("min", "money")):
             self.number(field, measured.value)
         if field in _LISTED and "," in value:
@@ -409,7 +446,10 @@ def _placed(fields: Mapping[str, JSON], depth: int = 0) -> Iterator[Mapping[str,
     if depth > 3:
         return
     for key in _PLACED:
-        for value in _each(fields.get(key)):
+        given = fields.get(key)
+        if given is None:
+            continue  # most items have one of these fields, or two
+        for value in _each(given):
             if isinstance(value, str) and key not in ("seller", "provider", "offers"):
                 yield value
             elif isinstance(value, dict):
@@ -417,8 +457,8 @@ def _placed(fields: Mapping[str, JSON], depth: int = 0) -> Iterator[Mapping[str,
                 yield from _placed(value, depth + 1)
 
 
-def _place_names(fields: Mapping[str, JSON]) -> Iterator[str]:
-    for value in (fields, *_placed(fields)):
+def _place_names(placed: Sequence[Mapping[str, JSON] | str]) -> Iterator[str]:
+    for value in placed:
         if isinstance(value, str):
             for piece in (value, *value.split(",")):
                 yield from places.names(piece)
@@ -426,13 +466,13 @@ def _place_names(fields: Mapping[str, JSON]) -> Iterator[str]:
         for key in _ADDRESS:
             for words in strings(value.get(key)):
                 yield from places.names(words, kind=key)
-        if value is not fields and not value.get("price"):
+        if value is not placed[0] and not value.get("price"):
             for words in strings(value.get("name")):
                 yield from places.names(words, kind="name")
 
 
-def _point(fields: Mapping[str, JSON]) -> tuple[float, float] | None:
-    for value in (fields, *_placed(fields)):
+def _point(placed: Sequence[Mapping[str, JSON] | str]) -> tuple[float, float] | None:
+    for value in placed:
         if not isinstance(value, dict):
             continue
         for geo in (*_each(value.get("geo")), value):
@@ -445,7 +485,12 @@ def _point(fields: Mapping[str, JSON]) -> tuple[float, float] | None:
 
 def denials(text: str) -> list[str]:
     """What a text says that something is without, each with the word that denies it: "no interval"."""
-    return _NEGATED.findall(text)
+    return _negated(text).findall(text)
+
+
+def _negated(text: str) -> re.Pattern[str]:
+    """The pattern of denials for this text; that of "nut-free" begins with any word, which costs time."""
+    return _NEGATED if "free" in text.casefold() else _NEGATED_NOT_FREE
 
 
 def _has(item: Item) -> frozenset[str]:
@@ -457,9 +502,11 @@ def _has(item: Item) -> frozenset[str]:
         parts = [item.name, item.description, item.text]
     found: set[str] = set()
     for part in parts:
-        part = _NEGATED.sub(" . ", part)
-        found.update(" ".join(tokens(" ".join(pair))) for pair in _PLANTS.findall(part))
-        found.update(grams(tokens(_PLANTS.sub(r"\1 \1\2", part))[:MAX_HAS]))
+        part = _negated(part).sub(" . ", part)
+        if plants := _PLANTS.findall(part):
+            found.update(" ".join(tokens(" ".join(pair))) for pair in plants)
+            part = _PLANTS.sub(r"\1 \1\2", part)
+        found.update(grams(tokens(part)[:MAX_HAS]))
         if len(found) > 2 * MAX_HAS:
             break
     return frozenset(found)

@@ -74,11 +74,17 @@ class ByItem(Generic[T]):
         kept = self._kept.get(id(item))
         if kept is not None and kept[0] is item:
             return kept[1]
-        if len(self._kept) >= self._limit:
-            self._kept.clear()
         found = self._compute(item)
+        make_room(self._kept, self._limit)
         self._kept[id(item)] = (item, found)
         return found
+
+
+def make_room(kept: dict[Any, Any], limit: int) -> None:
+    """Forget the oldest quarter of what is kept, if it is full: what was read last is likely to be asked for again."""
+    if len(kept) >= limit:
+        for key in list(kept)[: max(1, limit // 4)]:
+            kept.pop(key, None)  # another thread may have been here
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -65,10 +65,11 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
 
     ``said`` are words that other rules have already read.
     """
-    plain = " ".join(tokens(text))
+    spoken = tokens(text)
+    plain = " ".join(spoken)
     diets = (diet for diet in DIETS if " ".join(tokens(diet)) in plain)
     read = {word for words in (*said, *diets) for word in tokens(words)}
-    words = [word for word in tokens(text) if word not in STOPWORDS and word not in read and word not in _IDLE]
+    words = [word for word in spoken if word not in STOPWORDS and word not in read and word not in _IDLE]
     if not words or len(words) > MAX_WORDS or re.search(r"\bor\b", text):
         return []
     found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Final
 
 from sabir.search.items.item import JSON
@@ -18,6 +19,7 @@ _TIMES: Final = re.compile(r"\b(\d{1,2}):(\d{2})\s*[-–—]\s*(\d{1,2}):(\d{2})
 _TIME: Final = re.compile(r"\b\d{1,2}:\d{2}\b")
 _HALF_HOUR: Final = 30  # minutes; the finest resolution of a time of day
 _DAY: Final = 24 * 60
+_KEPT: Final = 40  # characters of one day's hours whose slots are kept
 _ALL_DAY: Final = ("00:00–23:59", "00:00–24:00", "00:00–00:00")
 _CLOSED_DAYS: Final = 3  # with more closed days than this, the open ones say enough
 
@@ -43,11 +45,19 @@ def open_slots(fields: Mapping[str, JSON]) -> frozenset[str]:
     """The half hours of the week at whose start the place is open, each in the form of ``slot``."""
     found: set[str] = set()
     for day, text in _lines(fields):
-        for hours, minutes, end_hours, end_minutes in _TIMES.findall(text):
-            start, end = 60 * int(hours) + int(minutes), 60 * int(end_hours) + int(end_minutes)
-            end += _DAY if end <= start else 0
-            first = -(-start // _HALF_HOUR) * _HALF_HOUR
-            found.update(_slot_of(WEEKDAYS.index(day), at) for at in range(first, min(end, start + _DAY), _HALF_HOUR))
+        found |= _slots(day, text) if len(text) <= _KEPT else _slots.__wrapped__(day, text)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=2_048)
+def _slots(day: str, text: str) -> frozenset[str]:
+    """The half hours of one day's hours; kept, because many places have the same."""
+    found: set[str] = set()
+    for hours, minutes, end_hours, end_minutes in _TIMES.findall(text):
+        start, end = 60 * int(hours) + int(minutes), 60 * int(end_hours) + int(end_minutes)
+        end += _DAY if end <= start else 0
+        first = -(-start // _HALF_HOUR) * _HALF_HOUR
+        found.update(_slot_of(WEEKDAYS.index(day), at) for at in range(first, min(end, start + _DAY), _HALF_HOUR))
     return frozenset(found)
 
 

@@ -20,10 +20,12 @@ _ANYTHING: Final = frozenset(
 
 def only_filters(parsed: Parsed) -> bool:
     """Whether the remaining words only name a type or a diet that is already a filter."""
+    if not (parsed.conditions or parsed.around):
+        return False
     said = {word for words in parsed.said for word in tokens(words)}
     sold = any(isinstance(item, OfType) and "Product" in item.types for item in parsed.conditions)
     left = [word for word in content_words(parsed.text) if word not in _MARKING and not (sold and word in _SOLD)]
-    return bool(parsed.conditions or parsed.around) and said.issuperset(left)
+    return said.issuperset(left)
 
 
 _SOLD: Final = frozenset({"gift", "present", "souvenir", "buy", "thing", "something", "little"})

@@ -102,19 +102,28 @@ def knows(word: str, language: str) -> bool:
     """Whether a folded word is one of this language, and not of English, too."""
     if language == "fr" and _ELIDED.match(word):
         return True
-    english = {*_forms(word, "en")}
-    if (
-        not _homographs().isdisjoint((word, word.removesuffix("s")))
-        or word in STOPWORDS
-        or english & _table()["en"].keys()
-        or english & _untold()[0].keys()
-    ):
-        return False
-    plain = [word, *(word.removesuffix(end) for end in _PLURALS[language] if word.endswith(end))]
-    if any(form in _table()[language] for form in plain if len(form) >= _SHORTEST):
+    return _is_term(word, language) and not _is_english(word)
+
+
+@lru_cache(maxsize=20_000)
+def _is_term(word: str, language: str) -> bool:
+    """Whether a word is a term of this language, or a compound of two; kept, because every item and question asks."""
+    table = _table()[language]
+    if word in table and len(word) >= _SHORTEST:
+        return True
+    plain = (word.removesuffix(end) for end in _PLURALS[language] if word.endswith(end))
+    if any(form in table for form in plain if len(form) >= _SHORTEST):
         return True
     both = parts(word, language)
     return both is not None and bool(translations(both[0], language))
+
+
+def _is_english(word: str) -> bool:
+    """Whether a word is also an English one."""
+    if word in STOPWORDS or not _homographs().isdisjoint((word, word.removesuffix("s"))):
+        return True
+    english, untold = _table()["en"], _untold()[0]
+    return any(form in english or form in untold for form in _forms(word, "en"))
 
 
 def _forms(word: str, language: str) -> Iterator[str]:

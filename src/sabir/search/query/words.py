@@ -38,9 +38,14 @@ def fold(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_LIGATURES))
     if _KANA.search(decomposed):  # the dots of が are not an accent
         return unicodedata.normalize("NFKC", text.casefold())
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    return _FOREIGN.sub(_without_accents, decomposed)
 
 
+def _without_accents(run: re.Match[str]) -> str:
+    return "".join(char for char in run.group() if not unicodedata.combining(char))
+
+
+_FOREIGN: Final = re.compile(r"[^\x00-\x7f]+")  # most of a text in Latin letters needs no look at each of them
 _KANA: Final = re.compile(r"[\u3040-\u30ff]")
 
 
@@ -49,7 +54,16 @@ _LIGATURES: Final = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l"}
 
 def fold_length_kept(text: str) -> str:
     """The same, character by character, so that positions stay valid."""
-    return "".join(folded if len(folded := fold(char)) == 1 else char.lower()[:1] or " " for char in text)
+    return _CAPITAL_OR_FOREIGN.sub(lambda run: "".join(map(_folded_to_one, run.group())), text)
+
+
+@lru_cache(maxsize=4_096)
+def _folded_to_one(char: str) -> str:
+    folded = fold(char)
+    return folded if len(folded) == 1 else char.lower()[:1] or " "
+
+
+_CAPITAL_OR_FOREIGN: Final = re.compile(r"(?:[A-Z]|[^\x00-\x7f])+")
 
 
 # Scripts without spaces between words.
@@ -72,9 +86,15 @@ def readable(text: str) -> str:
     """The text without control characters and invisible marks."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if unicodedata.category(char) not in _UNSEEN or char.isspace() else " " for char in text)
+    return _UNPLAIN.sub(lambda run: "".join(map(_seen, run.group())), text)
 
 
+@lru_cache(maxsize=4_096)
+def _seen(char: str) -> str:
+    return char if unicodedata.category(char) not in _UNSEEN or char.isspace() else " "
+
+
+_UNPLAIN: Final = re.compile(r"[^\x20-\x7e]+")
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 
 

@@ -15,8 +15,8 @@ from sabir.stores.letters import (
     LETTER,
     UTTERANCE,
     DeadRow,
-    DialogueEntry,
     DialogueRow,
+    Entry,
     LetterRow,
     Outcome,
     UtteranceRow,
@@ -115,15 +115,16 @@ class PostgresLetters:
 
     # -- dialogues ---------------------------------------------------------------------------------
 
-    async def converse(self, entry: DialogueEntry) -> Outcome:
+    async def converse(self, entry: Entry) -> Outcome:
         return await self._write_entry(entry)
 
-    async def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> tuple[Outcome, int]:
+    async def converse_and_hand(self, entry: Entry, holder: str, lease: float) -> tuple[Outcome, int]:
         return await self._write_entry(
             entry
         ), 0  # several nodes share the boxes: whichever wakes first takes the letter
 
-    async def _write_entry(self, entry: DialogueEntry) -> Outcome:
+    async def _write_entry(self, entry: Entry) -> Outcome:
+        entry = entry.whole
         row = entry.dialogue or _NO_DIALOGUE
         line = (None, None) if entry.audit is None else (entry.audit.at, _line_bytes(entry.audit))
         given = (

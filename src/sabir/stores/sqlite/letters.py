@@ -18,8 +18,8 @@ from sabir.stores.letters import (
     LETTER,
     UTTERANCE,
     DeadRow,
-    DialogueEntry,
     DialogueRow,
+    Entry,
     LetterNotices,
     LetterRow,
     Outcome,
@@ -28,7 +28,7 @@ from sabir.stores.letters import (
 
 from .bulk import MANY, append_audit, chunks, insert, with_rows
 from .group_commit import Bulk, GroupCommit
-from .one_statement import Finish, Write, are_simple
+from .one_statement import Finish, Write
 
 _json = msgspec.json.Encoder().encode
 _GIVEN: Final = "SELECT value FROM json_each(?)"  # one statement for any number of them
@@ -165,13 +165,13 @@ class SQLiteLetters:
 
     # -- dialogues ---------------------------------------------------------------------------------
 
-    async def converse(self, entry: DialogueEntry) -> Outcome:
+    async def converse(self, entry: Entry) -> Outcome:
         return (await self._write_entry(entry, "", 0.0))[0]
 
-    def converse_and_hand(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
+    def converse_and_hand(self, entry: Entry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
         return self._write_entry(entry, holder, lease)
 
-    def _write_entry(self, entry: DialogueEntry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
+    def _write_entry(self, entry: Entry, holder: str, lease: float) -> Awaitable[tuple[Outcome, int]]:
         line = None if entry.audit is None else (entry.audit.at, _json(entry.audit))
         return self._writer.submit(Write(entry, line, holder, lease))
 
@@ -291,7 +291,7 @@ def _add_dead(connection: sqlite3.Connection, dead: DeadRow) -> None:
 
 def _converse_many(connection: sqlite3.Connection, writes: list[Write]) -> list[tuple[Outcome, int]]:
     """Write the messages of a group in few statements; if one of them cannot be written, one by one."""
-    if len(writes) > 1 and are_simple(writes):
+    if len(writes) > 1 and _are_simple(writes):
         connection.execute("SAVEPOINT many")
         numbers = _converse_at_once(connection, writes)
         if numbers is not None:
@@ -302,21 +302,39 @@ def _converse_many(connection: sqlite3.Connection, writes: list[Write]) -> list[
     return [_converse(connection, write) for write in writes]
 
 
+def _are_simple(writes: list[Write]) -> bool:
+    """Whether each message has exactly one letter, each in a different lane."""
+    lanes: set[tuple[str, str, str]] = set()
+    ordered = 0
+    for write in writes:
+        entry = write.entry.whole
+        if len(entry.said) != 1 or len(entry.letters) != 1:
+            return False
+        letter = entry.letters[0]
+        if letter.lane:
+            ordered += 1
+            lanes.add((letter.lane, letter.box, letter.member))
+    return len(lanes) == ordered
+
+
 def _converse_at_once(connection: sqlite3.Connection, writes: list[Write]) -> list[int] | None:
     """The numbers of the letters that were handed over; None if a message is a duplicate or came too late."""
-    said = [_values(write.entry.said[0]) for write in writes]
+    entries = [write.entry.whole for write in writes]
+    said = [_values(entry.said[0]) for entry in entries]
     if insert(connection, _SAY, 11, said, _ONCE) != len(said):
         return None
-    if not _move(connection, [(row, write.entry.expect) for write in writes if (row := write.entry.dialogue)]):
+    if not _move(connection, [(row, entry.expect) for entry in entries if (row := entry.dialogue)]):
         return None
-    numbers = _put_many(connection, [(write.entry.whole_letters[0], write.holder, write.lease) for write in writes])
+    letters = [entry.whole_letters[0] for entry in entries]
+    given = [(letter, write.holder, write.lease) for letter, write in zip(letters, writes, strict=True)]
+    numbers = _put_many(connection, given)
     if numbers is not None:
         append_audit(connection, [write.line for write in writes if write.line is not None])
     return numbers
 
 
 def _converse(connection: sqlite3.Connection, write: Write) -> tuple[Outcome, int]:
-    entry = write.entry
+    entry = write.entry.whole
     for said in entry.said[:1]:
         if insert(connection, _SAY, 11, [_values(said)], _ONCE) == 0:
             return "duplicate", 0

@@ -20,29 +20,31 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sabir.stores.base import GENESIS, chain
-from sabir.stores.letters import DIALOGUE, UTTERANCE, DialogueEntry
+from sabir.stores.letters import DIALOGUE, UTTERANCE, Entry, MessageEntry
 
-_LETTER: Final = "box, id, body, at, expires, sender, lane, priority, member"
 _ROUNDED: Final = 16  # beyond this many rows their number is rounded up, so that few statements are prepared
 
-
-def _with(prefix: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{prefix}_{name}" for name in names.split(", "))
-
-
-_SAID, _PUT, _STATE = _with("said", UTTERANCE), _with("letter", _LETTER), _with("dialogue", DIALOGUE)
-# What a row holds: the conversation over the version before (0: it stays as it is; -1: the row is empty), the message,
-# its letter, whether that continues with the message, and who takes it until when. ``holder`` is empty if nobody does.
-_COLUMNS: Final = (*_STATE, *_SAID, *_PUT, "shared", "holder", "lease", "now")
-_VERSION: Final = _COLUMNS.index("dialogue_version")
-_BLOBS: Final = tuple(map(_COLUMNS.index, ("dialogue_detail", "said_body", "letter_body")))
+# What a row holds: the message with all that it writes, and who takes its letter until when (``holder`` is empty if
+# nobody does). The version of an empty row is expected to be -2.
+_FIELDS: Final = MessageEntry.__struct_fields__
+assert _FIELDS[-1] == "audit"  # its place is the holder's
+_COLUMNS: Final = (*_FIELDS[:-1], "holder", "lease")
+_BODY, _HEAD, _DETAIL = map(_COLUMNS.index, ("body", "head", "detail"))
 # And for an audited message its entry in the audit log, with the hash of the one before it.
 _LINE: Final = ("line_number", "line_at", "line", "line_previous", "line_hash")
 _STALE: Final = "written since"
 _LAST_LETTER: Final = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'letters'), 0)"
 _ENDS: Final = f"SELECT {_LAST_LETTER}, (SELECT number FROM audit_head), (SELECT hash FROM audit_head)"
-_WRITE: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_WRITE: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _TRIES: Final = 2
+_LANE: Final = "b.sender || char(31) || b.conversation"  # as ``letters.LANE`` has it
+# The conversation after a message; ``updated`` is when it was said.
+_STATE: Final = {name: f"b.{name}" for name in DIALOGUE.split(", ")} | {
+    "updated": "b.at",
+    "expires": "b.dialogue_expires",
+    "version": "b.expect + 1",
+}
+_MOVED: Final = ", ".join(f"{name} = {new}" for name, new in list(_STATE.items())[3:])
 
 _TABLES: Final = (
     "PRAGMA temp_store = MEMORY",
@@ -51,7 +53,7 @@ _TABLES: Final = (
     f"CREATE TEMP TABLE batch (n INTEGER PRIMARY KEY, {', '.join((*_COLUMNS, *_LINE))})",
     "CREATE TEMP TABLE behind (n INTEGER PRIMARY KEY, least INTEGER, handed INTEGER)",
     "CREATE TEMP TABLE batches (handled TEXT, handled_count INTEGER, messages INTEGER, moves INTEGER, lines INTEGER,"
-    " last_letter INTEGER, head_number INTEGER, head_hash TEXT)",
+    " now REAL, last_letter INTEGER, head_number INTEGER, head_hash TEXT)",
     f"""CREATE TEMP TRIGGER write_batch AFTER INSERT ON batches BEGIN
     SELECT raise(ABORT, '{_STALE}') WHERE new.messages AND new.last_letter <> {_LAST_LETTER};
     SELECT raise(ABORT, '{_STALE}') WHERE new.lines
@@ -59,23 +61,23 @@ _TABLES: Final = (
     DELETE FROM behind;
     DELETE FROM letters WHERE new.handled <> '' AND number IN (SELECT value FROM json_each(new.handled));
     SELECT raise(ABORT, 'gone') WHERE new.handled <> '' AND changes() <> new.handled_count;
-    INSERT INTO utterances ({UTTERANCE}) SELECT {", ".join(_SAID)} FROM batch WHERE dialogue_version >= 0;
-    INSERT INTO dialogues ({DIALOGUE}) SELECT {", ".join(_STATE)} FROM batch WHERE dialogue_version = 1;
-    UPDATE dialogues SET {", ".join(f"{name} = dialogue_{name}" for name in DIALOGUE.split(", ")[3:])} FROM batch
-        WHERE new.moves AND dialogue_version > 1 AND conversation = dialogue_conversation
-        AND initiator = dialogue_initiator AND participant = dialogue_participant AND version = dialogue_version - 1;
+    INSERT INTO utterances ({UTTERANCE}) SELECT {UTTERANCE} FROM batch WHERE expect >= -1;
+    INSERT INTO dialogues ({DIALOGUE}) SELECT {", ".join(_STATE.values())} FROM batch AS b WHERE expect = 0;
+    UPDATE dialogues SET {_MOVED} FROM batch AS b
+        WHERE new.moves AND expect > 0 AND dialogues.conversation = b.conversation
+        AND dialogues.initiator = b.initiator AND dialogues.participant = b.participant AND version = expect;
     SELECT raise(ABORT, 'changed') WHERE new.moves AND changes() <> new.moves;
-    INSERT INTO behind SELECT n, min(priority), min(l.holder) = b.holder AND max(l.holder) = b.holder
-            AND min(l.lease) > b.now
-        FROM batch AS b CROSS JOIN letters AS l INDEXED BY letters_by_lane ON box = letter_box
-        AND member = letter_member AND lane = letter_lane AND lane <> ''
-        WHERE dialogue_version >= 0 GROUP BY n;
-    INSERT INTO letters ({_LETTER}, deliveries, holder, lease, said)
-        SELECT letter_box, letter_id, letter_body, letter_at, letter_expires, letter_sender, letter_lane,
-            min(letter_priority, coalesce(least, letter_priority)), letter_member,
+    INSERT INTO behind SELECT n, min(l.priority), min(l.holder) = b.holder AND max(l.holder) = b.holder
+            AND min(l.lease) > new.now
+        FROM batch AS b CROSS JOIN letters AS l INDEXED BY letters_by_lane ON box = b.receiver
+        AND member = '' AND lane = {_LANE} AND lane <> ''
+        WHERE expect >= -1 GROUP BY n;
+    INSERT INTO letters (box, id, body, at, expires, sender, lane, priority, member, deliveries, holder, lease, said)
+        SELECT receiver, sender || '/' || id, head, at, letter_expires, sender, {_LANE},
+            min(priority, coalesce(least, priority)), '',
             holder <> '' AND coalesce(handed, 1), iif(coalesce(handed, 1), holder, ''),
-            iif(holder <> '' AND coalesce(handed, 1), lease, 0.0), iif(shared, said_id, '')
-        FROM batch LEFT JOIN behind USING (n) WHERE dialogue_version >= 0;
+            iif(holder <> '' AND coalesce(handed, 1), lease, 0.0), iif(shared, id, '')
+        FROM batch AS b LEFT JOIN behind USING (n) WHERE expect >= -1;
     INSERT INTO audit SELECT line_number, line_at, line, line_previous, line_hash FROM batch
         WHERE new.lines AND line_number > 0;
     DELETE FROM batch;
@@ -84,10 +86,10 @@ END""",
 )
 
 
-class Write(NamedTuple):
+class Write(msgspec.Struct, frozen=True, gc=False):
     """A message to write, and the holder that takes its letter at once, if it is next."""
 
-    entry: DialogueEntry
+    entry: Entry
     line: tuple[float, bytes] | None = None
     holder: str = ""
     lease: float = 0.0
@@ -101,9 +103,9 @@ class Finish(NamedTuple):
 
 _values = msgspec.structs.astuple
 _json = msgspec.json.Encoder().encode
-_SAME: Final = ("", "", "", "", "", "", 0.0, 0.0, 0.0, "", "", 0.0, 0, b"")
-_EMPTY: Final = [0] * _VERSION + [-1] + [0] * (len(_COLUMNS) - _VERSION - 1)
+_EMPTY: Final = [-2 if name == "expect" else 0 for name in _COLUMNS]
 _NO_LINE: Final = (0, 0, 0, 0, 0)
+_NO_DETAIL: Final = bytearray()
 
 
 class OneStatement:
@@ -125,14 +127,15 @@ class OneStatement:
         then nothing was."""
         writes = [job for job in jobs if type(job) is Write]
         handled = [job for job in jobs if type(job) is Finish]
-        if len(writes) + len(handled) != len(jobs) or not are_simple(writes):
+        entries = [entry for write in writes if type(entry := write.entry) is MessageEntry]
+        if len(entries) + len(handled) != len(jobs) or not _in_different_lanes(entries):
             return None
         numbers = [number for job in handled for number in job.numbers]
         for _ in range(_TRIES):
             if connection.total_changes != self._changes:
                 self._refresh(connection)
             try:
-                behind = self._write(connection, writes, numbers)
+                behind = self._write(connection, writes, entries, numbers)
             except sqlite3.Error as exc:
                 self._changes = -1
                 connection.execute("DELETE FROM batch")
@@ -148,26 +151,32 @@ class OneStatement:
         self._last, number, digest = connection.execute(_ENDS).fetchone()
         self._head = (number or 0, digest or GENESIS)
 
-    def _write(self, connection: sqlite3.Connection, writes: Sequence[Write], numbers: list[int]) -> set[int]:
+    def _write(
+        self,
+        connection: sqlite3.Connection,
+        writes: Sequence[Write],
+        entries: Sequence[MessageEntry],
+        numbers: list[int],
+    ) -> set[int]:
         """Returns which letters, counted from 1, stay behind others of their lanes.
 
         Raises:
             sqlite3.IntegrityError: the group cannot be written, or something was written since.
         """
         lines = [job.line for job in writes if job.line is not None]
-        entries = [job.entry for job in writes if job.entry.dialogue is not None]
-        moves = sum(entry.expect > 0 for entry in entries)
+        states = [expect for entry in entries if (expect := entry.expect) >= 0]
+        moves = len(states) - states.count(0)
         audited = bool(lines)
-        size, head = 0, self._head
+        at, size, head = now(), 0, self._head
         if writes:
-            size, values, head = _rows_of(writes, head, audited=audited)
+            size, values, head = _rows_of(writes, entries, at, head, audited=audited)
             # Unlike execute, executemany does not give up the GIL to ask for the number of the last row.
             connection.executemany(_insert(size, audited=audited), (values,))
         before = connection.total_changes
-        group = (_json(numbers).decode() if numbers else "", len(numbers), len(writes), moves, len(lines))
+        group = (_json(numbers).decode() if numbers else "", len(numbers), len(writes), moves, len(lines), at)
         connection.executemany(_WRITE, ((*group, self._last, *self._head),))
         # Every change but those of ``behind`` is known, so it is only read if there are any.
-        known = 2 + size + self._left + len(numbers) + 2 * len(writes) + len(entries) + 2 * len(lines)
+        known = 2 + size + self._left + len(numbers) + 2 * len(writes) + len(states) + 2 * len(lines)
         self._changes, self._left = connection.total_changes, 0
         self._last += len(writes)
         self._head = head
@@ -189,37 +198,31 @@ class OneStatement:
         return results
 
 
-def are_simple(writes: Iterable[Write]) -> bool:
-    """Whether each message has exactly one letter, each in a different lane."""
-    lanes: set[tuple[str, str, str]] = set()
-    ordered = 0
-    for write in writes:
-        entry = write.entry
-        if len(entry.said) != 1 or len(entry.letters) != 1:
-            return False
-        letter = entry.letters[0]
-        if letter.lane:
-            ordered += 1
-            lanes.add((letter.lane, letter.box, letter.member))
-    return len(lanes) == ordered
+def _in_different_lanes(entries: Sequence[MessageEntry]) -> bool:
+    lanes = {(entry.conversation, entry.sender, entry.receiver) for entry in entries}
+    return len(lanes) == len(entries)
 
 
 def _rows_of(
-    writes: Sequence[Write], head: tuple[int, str], *, audited: bool
+    writes: Sequence[Write],
+    entries: Sequence[MessageEntry],
+    at: float,
+    head: tuple[int, str],
+    *,
+    audited: bool,
 ) -> tuple[int, list[Any], tuple[int, str]]:
     """How many rows messages take in the table, their values, and the last audit entry after them."""
     values: list[Any] = []
-    at = now()
-    for entry, line, holder, lease in writes:
-        begin, row = len(values), entry.dialogue
-        values += _SAME if row is None else _values(row)
-        values += _values(entry.said[0])
-        values += _values(entry.letters[0])[:9]
-        values += (entry.shared, holder, at + lease, at)
-        if row is not None:
-            values[begin + _VERSION] = entry.expect + 1
-        for place in _BLOBS:  # bound five times as fast as bytes, for which the module looks for an adapter
-            values[begin + place] = bytearray(values[begin + place])
+    for write, entry in zip(writes, entries, strict=True):
+        begin = len(values)
+        values += _values(entry)
+        values[-1] = write.holder
+        values.append(at + write.lease)
+        # These are bound five times as fast as bytes, for which the module looks for an adapter.
+        values[begin + _BODY] = bytearray(entry.body)
+        values[begin + _HEAD] = bytearray(entry.head)
+        values[begin + _DETAIL] = bytearray(entry.detail) if entry.detail else _NO_DETAIL
+        line = write.line
         if line is not None:
             number, previous = head
             head = (number + 1, chain(previous, line[1]))

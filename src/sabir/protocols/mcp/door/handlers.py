@@ -451,7 +451,7 @@ class McpEndpoint:
         """Raises:
         RateLimited: over the rate. The exchange charges turns; this is for requests answered here.
         """
-        self.services.rates.check(context.caller)
+        context.charge(self.services.rates)
 
 
 _INSTRUCTIONS: Final = (

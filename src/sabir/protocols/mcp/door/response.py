@@ -20,8 +20,9 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import ProgressToken, RequestId
 from starlette.types import Send
 
-from sabir.errors import BadInput, BadMessage, NotFound, SabirError, Unauthenticated
+from sabir.errors import BadInput, BadMessage, NotFound, RateLimited, SabirError, Unauthenticated
 from sabir.guard import Credentials
+from sabir.guard.quotas.rates import Rates
 from sabir.http.admission import Admission
 from sabir.http.response import refusal_headers, send_empty, send_events, send_json, start_events
 from sabir.protocols.mcp.wire import content as wire
@@ -45,6 +46,18 @@ class McpRequestContext:
     refused: SabirError | None = None  # why it was rejected, for the HTTP status
     admission: Admission | None = None  # None: whoever started this process
     session: McpSession | None = None
+
+    def charge(self, rates: Rates) -> None:
+        """Charge a request that is answered here, once; the exchange charges turns.
+
+        Raises:
+            RateLimited: over the rate.
+        """
+        if self.admission is not None:
+            if self.admission.charged:
+                return
+            self.admission.charged = True
+        rates.check(self.caller)
 
 
 class McpSession:
@@ -148,8 +161,22 @@ class McpResponse:
         else:
             await send_empty(self._send, status, self.headers)
 
+    def charge(self) -> None:
+        """Charge a request that is rejected, unless it was charged.
+
+        Raises:
+            RateLimited: over the rate.
+        """
+        if self._admission is not None:
+            self._admission.charge()
+
     async def refuse(self, exc: SabirError, request_id: RequestId | None = None) -> None:
         """Send a failure as a JSON-RPC error with its HTTP status; in a stream, as its last event."""
+        if isinstance(exc, NotFound):
+            try:
+                self.charge()
+            except RateLimited as over:
+                exc = over
         if self._admission is not None:
             exc = await self._admission.rejected(exc)
         if isinstance(exc, Unauthenticated) and self._challenge is not None:

@@ -45,7 +45,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
-from sabir.errors import BadMessage, BadMethod, NotFound, SabirError, Unauthenticated
+from sabir.errors import BadMessage, BadMethod, NotFound, RateLimited, SabirError, Unauthenticated
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
 from sabir.http.disconnect import DisconnectWatcher, disconnected
@@ -61,6 +61,7 @@ from .response import DOOR, SILENT, WATCH_AFTER, Channel, McpRequestContext, Mcp
 
 PATH: Final = "/mcp"
 MAX_SESSIONS: Final = 10_000  # kept in memory; a dropped sealed one is reopened when it is used again
+_BY_THE_KERNEL: Final = frozenset({"ping", "logging/setLevel", "server/discover"})  # no handler of ours charges them
 _INVALID: Final = frozenset({wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST, wire.INVALID_PARAMS})
 _TYPES: Final = ("application/json",)
 _SEALED: Final = "mcp-session"
@@ -260,7 +261,7 @@ class StreamableHttpApp:
         connection = Connection.for_loop(SILENT)
         options = server.create_initialization_options(_EVERYTHING_CHANGES) if isinstance(server, Server) else None
         runner = _kernel(server, connection, context, headers, options)
-        self.services.rates.check(context.caller)
+        context.charge(self.services.rates)
 
         def name_session() -> None:
             client = connection.client_params
@@ -336,6 +337,8 @@ class StreamableHttpApp:
         watch = DisconnectWatcher(receive, answer.is_sent, answer.comment)
         watch.start_after(WATCH_AFTER, asyncio.current_task())
         try:
+            if method in _BY_THE_KERNEL:
+                context.charge(self.services.rates)
             result = await runner.on_request(channel, method, params)
             if before_last is not None:
                 before_last()
@@ -481,6 +484,10 @@ def _streams(headers: Mapping[str, str]) -> bool:
 
 
 async def _reject(answer: McpResponse, exc: InboundLadderRejection, request_id: RequestId | None) -> None:
+    try:
+        answer.charge()
+    except RateLimited as over:
+        return await answer.refuse(over, request_id)
     error: dict[str, Any] = {"code": exc.code, "message": exc.message}
     if exc.data is not None:
         error["data"] = exc.data

@@ -165,7 +165,7 @@ async def find_task(services: DoorContext, context: McpRequestContext, task_id: 
     Raises:
         MCPError: there is no such task.
     """
-    services.rates.check(context.caller)
+    context.charge(services.rates)
     try:
         return await services.tasks.find(task_id, context.caller)
     except NotFound as exc:

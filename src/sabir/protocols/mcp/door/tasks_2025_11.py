@@ -97,7 +97,7 @@ class OldTasks:
         """The caller's tasks that calls have become, latest first."""
         if context.caller.is_anonymous or not has_tasks(ctx):
             raise MCPError(wire.METHOD_NOT_FOUND, "Method not found", ctx.method)
-        self._services.rates.check(context.caller)
+        context.charge(self._services.rates)
         before = _before(params.cursor)
         page = await self._services.store.tasks(owner=context.caller.id, limit=PAGE, before=before)
         listed: Json = {"tasks": [_about(task) for task in page if TOOL in task.detail]}

@@ -23,6 +23,7 @@ from sabir.guard import Credentials
 from sabir.http.admission import NO_AGENT, Admission
 from sabir.http.door import Door, DoorContext, settings_for
 from sabir.http.request import (
+    EVENTS,
     Accept,
     Preferences,
     accept_of,
@@ -79,9 +80,11 @@ class NlwebOptions:
     languages: str
 
     def streams(self, given: bool | None) -> bool:
-        """Whether the answer is a stream: as ``prefer.streaming`` says, otherwise unless only JSON is accepted
-        (W-3)."""
-        return given if given is not None else self.accept.wants_events or not self.accept.wants_json
+        """Whether the answer is a stream: as ``prefer.streaming`` says, otherwise unless JSON is requested or a stream
+        is not accepted (W-3)."""
+        if given is not None:
+            return given
+        return self.accept.wants_events or (not self.accept.wants_json and self.accept.weight(EVENTS) > 0)
 
 
 def parse_headers(headers: Mapping[bytes, bytes]) -> NlwebOptions:

@@ -71,7 +71,7 @@ def settings_of(services: DoorContext) -> ExposeSettings:
     """
     given = services.settings.get(DOOR)
     exposed = given.get("expose") if isinstance(given, Mapping) else None
-    known = [field.encode_name for field in msgspec.structs.fields(Expose)]
+    known = Expose.__struct_encode_fields__
     for server, rules in exposed.items() if isinstance(exposed, Mapping) else ():
         for key in rules if isinstance(rules, Mapping) else ():
             if key not in known:

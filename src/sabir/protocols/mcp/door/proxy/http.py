@@ -46,7 +46,7 @@ class ProxyBase:
         Refused: it has passed through too many gateways.
         Forbidden: no right to this tool.
         """
-        self.services.rates.check(context.caller)
+        context.charge(self.services.rates)
         if context.hops >= MAX_HOPS:
             raise Refused(f"the request passed {MAX_HOPS} gateways; a loop is likely")
         if isinstance(body, dict) and body.get("method") == "tools/call":
