@@ -40,7 +40,7 @@ def drive() -> Drive:
     """Runs a script of the client folder; its last line is what it found, as JSON."""
 
     def run(script: str, *arguments: str) -> dict[str, Any]:
-        done = subprocess.run(["node", script, *arguments], cwd=CLIENT, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(["node", script, *arguments], cwd=CLIENT, capture_output=True, text=True, timeout=380)
         assert done.returncode == 0, done.stderr[-3000:]
         return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -120,6 +120,10 @@ def test_the_same_question_is_asked_over_each_protocol(found: dict[str, Any], pr
     assert seen["cancelled"]
 
 
+def test_a_question_can_be_answered_before_its_response_has_ended(found: dict[str, Any]) -> None:
+    assert found["answeredAtOnce"].endswith("latte")
+
+
 def test_nothing_leaves_the_origin_and_nothing_fails(found: dict[str, Any], gateway: Served) -> None:
     assert found["hosts"] == [urlsplit(gateway.url).netloc]
     too_large = "Failed to load resource: the server responded with a status of 413 (Request Entity Too Large)"

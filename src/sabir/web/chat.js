@@ -267,6 +267,7 @@ export class Chat {
   }
 
   async ask(text, input = {}) {
+    if ("answers" in input) await this.ended; // a question can be answered before the last byte of its turn
     if (this.running) return;
     $("welcome")?.remove();
     const { protocol, agent, name, mode } = this.place.chosen(input);
@@ -279,6 +280,8 @@ export class Chat {
     view.scroll();
     this.busy(true);
     const stop = (this.running = new AbortController());
+    let end;
+    this.ended = new Promise((resolve) => (end = resolve));
     view.cancel = () => stop.abort();
     const speaker = this.speaker(protocol, agent, name);
     if (input.standalone && !["nlip", "nlip-ws", "nlweb"].includes(protocol)) speaker.session = {}; // the others have no such option
@@ -297,6 +300,7 @@ export class Chat {
       this.busy(false);
       this.keep(view);
       this.place.finished?.(view);
+      end();
     }
   }
 

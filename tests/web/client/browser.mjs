@@ -14,7 +14,7 @@ export async function browse(executablePath, steps) {
   const told = { hosts: new Set(), wrong: [] };
   const open = async (options = {}) => {
     const page = await (await browser.newContext({ reducedMotion: "reduce", ...options })).newPage();
-    page.setDefaultTimeout(20000);
+    page.setDefaultTimeout(60000); // only ends what hangs
     page.on("request", (request) => /^(blob|data):/.test(request.url()) || told.hosts.add(new URL(request.url()).host));
     page.on("pageerror", (error) => told.wrong.push(error.message));
     page.on("console", (line) => line.type() === "error" && told.wrong.push(line.text()));
@@ -46,7 +46,9 @@ export async function ready(open, url, options) {
   return page;
 }
 
+// A question that is sent while the page still shows an answer is ignored, so each waits for the one before.
 export async function say(page, agent, text, protocol) {
+  await ended(page);
   if (protocol) await page.selectOption("#protocol", protocol);
   await page.selectOption("#agent", agent);
   await page.fill("#text", text);

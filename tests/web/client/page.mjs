@@ -8,6 +8,7 @@ const ended = (page) => page.waitForFunction(() => !document.querySelector(".sta
 const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
 async function say(page, text) {
+  await ended(page);
   await page.fill("#text", text);
   await page.keyboard.press("Enter");
 }

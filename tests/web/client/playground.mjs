@@ -12,6 +12,7 @@ async function ready(open, options) {
 }
 
 async function say(page, text) {
+  await ended(page);
   await page.fill("#text", text);
   await page.keyboard.press("Enter");
 }
@@ -56,6 +57,25 @@ async function everyProtocol(page) {
     found[protocol] = { words, turns, options, note, cancelled: await last(page, ".failure").innerText() };
   }
   return found;
+}
+
+// A question that is answered the moment it is shown, while the response that brought it is still open.
+async function hasty(page) {
+  await page.selectOption("#protocol", "nlip");
+  await page.selectOption("#agent", "barista");
+  await ended(page);
+  await page.evaluate(() => new MutationObserver((_, observer) => {
+    const form = document.querySelector(".turn:last-of-type .question");
+    if (!form) return;
+    observer.disconnect();
+    const option = form.querySelectorAll(".options input")[1];
+    if (option) option.checked = true;
+    else form.querySelector("input").value = "M";
+    form.requestSubmit();
+  }).observe(document.querySelector("#talk"), { childList: true, subtree: true }));
+  await say(page, "latte");
+  const words = await page.waitForFunction(() => /One .*latte/.exec(document.querySelector(".turn:last-of-type .words")?.innerText ?? "")?.[0]);
+  return words.jsonValue();
 }
 
 async function wire(page) {
@@ -205,6 +225,7 @@ await browse(chromium, async (open) => {
   const welcome = await serious(page);
   await page.click("#show-wire");
   const protocols = await everyProtocol(page);
+  const answeredAtOnce = await hasty(page);
   const onWire = await wire(page);
   const axe = await serious(page);
   const attack = await hostile(page);
@@ -233,5 +254,5 @@ await browse(chromium, async (open) => {
       looks[`${size}-${colorScheme}`] = { overflow: await look.evaluate(() => document.documentElement.scrollWidth - innerWidth), axe: await serious(look) };
     }
   }
-  return { first, welcome, protocols, onWire, axe, attack, files, remote, again, shown, looks };
+  return { first, welcome, protocols, answeredAtOnce, onWire, axe, attack, files, remote, again, shown, looks };
 });

@@ -15,6 +15,7 @@ async function ready(open, options) {
 }
 
 async function say(page, agent, text) {
+  await ended(page);
   await page.selectOption("#agent", agent);
   await page.fill("#text", text);
   await page.keyboard.press("Enter");
