@@ -76,6 +76,7 @@ def test_a_person_asks_answers_waits_and_sees_what_failed(
     assert all(link.startswith("https://harbour.example/") for link in answer["links"])
     assert answer["quote"] and answer["cited"] >= 1
     assert "pumpkin" in answer["understood"] and "nuts" in answer["understood"]
+    assert len(answer["stated"]) == 1 and "11:30" in answer["stated"][0]  # not once as a note and once as a summary
     assert "stirring" in answer["progress"]
     assert "broken failed" in answer["failure"] and "hunter2" not in answer["failure"] and answer["injected"] == 0
     assert {look["overflow"] for look in answer["looks"].values()} == {0}

@@ -90,6 +90,11 @@ export class TurnView {
       else this.put(this.box);
     }
     this.box.replaceChildren(...markdown(this.source, (number) => this.cite(number)));
+    this.sayOnce();
+  }
+
+  sayOnce() { // a summary often begins with what a note says
+    if (this.note && this.source.startsWith(this.note.textContent)) this.note.remove();
   }
 
   // A list in words repeats the cards and makes way for them; a summary cites them and stays.
@@ -162,9 +167,10 @@ export class TurnView {
       this.rewritten = query;
       this.above(make("p", { className: "understood" }, `Searched for: ${visible(query)}`));
     }
-    if (meta.note && !this.noted) {
-      this.noted = true;
-      this.above(make("p", { className: "understood" }, visible(meta.note)));
+    if (meta.note && !this.note) {
+      this.note = make("p", { className: "understood" }, visible(meta.note));
+      this.above(this.note);
+      this.sayOnce();
     }
     this.chips(meta);
     const ignored = Object.entries(meta.ignored_because ?? {}).map(([name, why]) => (name === "text" ? why.replace(": ", " – ") : `${name} – ${why}`));

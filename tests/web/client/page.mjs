@@ -88,5 +88,9 @@ await browse(chromium, async (open) => {
   const sources = await far.evaluate(() => [...document.querySelectorAll(".words")].flatMap((words) =>
     [...words.querySelectorAll("a.cite")].map((cite) => [cite.previousSibling.textContent.trim(),
       document.querySelector(cite.getAttribute("href")).querySelector(".about").textContent])));
-  return { when, priced, sources, looks, cards, links, quote, cited, understood, progress, failure, injected };
+  await say(far, "When does Salt & Sedge open?");
+  await far.waitForSelector(".turn:nth-of-type(3) .words");
+  await ended(far);
+  const stated = await far.locator(".turn:nth-of-type(3) :is(.words, .understood)").allTextContents();
+  return { when, priced, sources, stated, looks, cards, links, quote, cited, understood, progress, failure, injected };
 });
