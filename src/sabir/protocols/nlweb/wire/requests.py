@@ -322,7 +322,9 @@ def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
     asked: dict[str, Any] = {name: item for name, item in named.items() if name != "meta"}
     asked["capabilities"] = list(_words(asked.get("capabilities"), "$.query.capabilities"))
     if asked.get("text") is None:
-        raise BadMessage(PROTOCOL, "$.query.text", f"what to look for; an empty text finds every agent{MISSING}")
+        raise BadMessage(
+            PROTOCOL, "$.query.text", f"text that says what to look for (an empty text finds every agent){MISSING}"
+        )
     made = read(WhoRequest, asked, "$.query", lenient=lenient)
     return msgspec.structs.replace(made, meta=_who_meta(given.get("meta"), lenient))
 
