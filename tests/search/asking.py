@@ -28,7 +28,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 # first run.
 UNSEEN = (
     "fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "own_sites", "tenth",
-    "eleventh", "twelfth",
+    "eleventh", "twelfth", "thirteenth",
 )  # fmt: skip
 SHOWN = 5  # results that a reader looks at
 
@@ -70,6 +70,9 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
     **{
         kind: {f"{kind}.example": tuple(HERE / "sites" / kind / name for name in names)}
         for kind, names in (
+            ("hollyoak", ("products.json", "pages")),
+            ("ellery", ("courses", "people", "events", "info", "diary.ics")),
+            ("belmira", ("habitaciones", "actividades.csv", "paginas")),
             ("brackenfield", ("feed.jsonl", "vaccination-days.ics")),
             ("secondgear", ("products.json", "pages")),
             ("ashwell", ("feed.jsonl", "events.ics")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 
 from sabir.errors import ConfigError, NotFound, PeerUnavailable
 from sabir.search import Fetched, IngestProgress, IngestReport, Item, LocalIndex, Problem, SearchQuery, ingest
+from sabir.search.engine.passages import passages
 from sabir.search.ingest.feeds import listing, schema_maps
 from sabir.search.ingest.html import markdown_items, page_items
 from sabir.search.ingest.tables import csv_items, line_items
+from sabir.search.items.item import BREAK
 from sabir.search.items.schema_org import items
 
 WHERE = {"site": "s", "source": "here", "place": "file"}
@@ -399,3 +402,52 @@ async def test_an_address_needs_a_fetcher_and_a_path_must_exist(index: LocalInde
         await ingest(index, "https://s.example/", site="s")
     with pytest.raises(NotFound):
         await ingest(index, str(tmp_path / "nothing"), site="s")
+
+
+def marked(kind: str, **said: object) -> str:
+    return f'<script type="application/ld+json">{json.dumps({"@type": kind, **said})}</script>'
+
+
+def test_what_only_the_text_of_a_page_says_of_its_thing_is_kept_and_nothing_twice() -> None:
+    html = f"""<html><head>{marked("GardenStore", name="Hollyoak", description="Plants and tools.")}
+        </head><body><nav>Shop</nav><main><h1>Hollyoak</h1><p>Plants and tools. Four charging points for cars.</p>
+        <p>Plants and tools.</p><ul class="related"><li>Daffodils</li></ul>
+        <section id="comments"><p>First!</p></section></main><footer>Registered in England</footer></body></html>"""
+    [item] = good(page_items(html, url="https://s.example/visit", **WHERE))
+    assert item.text.split(BREAK)[1].strip() == "Plants and tools. Four charging points for cars."
+    [_, told] = passages(item)
+    assert told.text == "Plants and tools. Four charging points for cars."
+
+
+def test_the_text_of_a_page_with_microdata_is_kept_too() -> None:
+    html = """<main itemscope itemtype="https://schema.org/HotelRoom"><h1 itemprop="name">Dormitorio</h1>
+        <p itemprop="description">Seis camas.</p><p>No es mixto.</p></main>"""
+    [item] = good(page_items(html, url="https://s.example/seis", **WHERE))
+    assert item.text.split(BREAK)[1].strip() == "No es mixto."
+
+
+def test_a_page_that_only_names_the_company_behind_the_site_is_an_item_of_its_own() -> None:
+    html = f"""<head><title>Delivery</title>{marked("GardenStore", name="Hollyoak", url="https://s.example/")}</head>
+        <main><p>Delivery costs £4.95.</p></main>"""
+    company, delivery = good(page_items(html, url="https://s.example/delivery", **WHERE))
+    assert (company.name, company.text) == ("Hollyoak", "")
+    assert (delivery.name, delivery.url, delivery.text) == (
+        "Delivery", "https://s.example/delivery", "Delivery costs £4.95."
+    )  # fmt: skip
+
+
+def test_a_page_that_lists_things_of_other_pages_gives_its_text_to_none_of_them() -> None:
+    products = [{"@type": "Product", "name": name, "url": f"https://s.example/{name}"} for name in ("rake", "spade")]
+    html = f"""{marked("ItemList", itemListElement=products)}<main><p>All our tools.</p></main>"""
+    assert [item.text for item in good(page_items(html, url="https://s.example/tools", **WHERE))] == ["", ""]
+
+
+def test_sentences_of_a_large_page_are_compared_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        lines = "".join(f"<p>Line number {number} of many</p>" for number in range(count))
+        told = marked("Product", name="Rake", description=". ".join(f"Another line {n}" for n in range(count)))
+        begun = time.process_time()
+        good(page_items(f"{told}<main>{lines}</main>", url="https://s.example/rake", **WHERE))
+        return time.process_time() - begun
+
+    assert seconds(8_000) < 40 * max(seconds(800), 0.01)  # ten times the lines; a hundred times if it were quadratic

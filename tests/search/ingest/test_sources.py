@@ -100,7 +100,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[str, str, dict[str, Any]]
     "woocommerce.json": (
         {"read": 1, "added": 1, "skipped": {}},
         {"Long Sleeve Tee": ("Product", "https://woo.example/product/long-sleeve-tee/", {
-            "offers": USD | IN_STOCK | {"price": 25.0}, "category": "Tees",
+            "offers": USD | IN_STOCK | {"price": 25.0}, "category": "Tees", "color": ["Grey", "Rust"], "brand": "Loom",
+            "Sleeve length": "62 cm",
         })},
     ),
     "events.ics": (

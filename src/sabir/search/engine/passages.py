@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sabir.search.items.item import Item
+from sabir.search.items.item import BREAK, Item
 from sabir.search.query.words import sentences
 
 WHOLE: Final = 320  # words of an item that stays one passage
@@ -24,9 +24,10 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def passages(item: Item) -> Iterator[Passage]:
-    """The passages of an item, at least one."""
+    """The passages of an item, at least one; none goes beyond a break in its text."""
     whole = "\n".join(part for part in (item.description, item.text) if part)
-    texts = [whole] if len(whole.split()) <= WHOLE else list(_split(whole))
+    sections = [section.strip() for section in whole.split(BREAK)]
+    texts = [text for section in sections if section for text in _parts(section)]
     fingerprint = item.fingerprint
     for ordinal, text in enumerate(texts or [""]):
         yield Passage(_key(f"{fingerprint}:{ordinal}"), ordinal, text)
@@ -45,6 +46,10 @@ def item_key(site: str, item_id: str) -> int:
 def _key(text: str) -> int:
     # 62 bits: it must fit a signed 64-bit integer everywhere; a collision is a one in ten trillion event.
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) >> 2
+
+
+def _parts(section: str) -> list[str]:
+    return [section] if len(section.split()) <= WHOLE else list(_split(section))
 
 
 def _split(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""HTML pages and Markdown files to items: from their markup, or otherwise the page itself. Pure."""
+"""HTML pages and Markdown files to items: from their markup and their text, or otherwise the page itself. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import yaml
 
 from sabir.errors import MissingExtra
 from sabir.misfits import NOT_JSON
-from sabir.search.items.item import JSON, Item, Problem
-from sabir.search.items.schema_org import SUPPORTING, items
+from sabir.search.items.item import BREAK, JSON, Item, Problem
+from sabir.search.items.schema_org import MAX_DEPTH, SUPPORTING, items, plain
+from sabir.search.items.types import lineage
+from sabir.search.query.words import fold
 
 from .crawl import directives
 from .markup import microdata, rdfa
@@ -29,6 +31,11 @@ _NOISE: Final = (
     "script, style, noscript, template, nav, header, footer, aside, form, svg, iframe, button, "
     "[role=navigation], [role=banner], [role=contentinfo], [aria-hidden=true], .breadcrumb, .cookie-banner"
 )
+_MAIN: Final = 'main, article, [role="main"]'
+_OF_OTHERS: Final = (  # parts of a page that are not about its thing
+    "#comments, .comments, .comment, #reviews, .reviews, .related, .related-products, .recommendations, .upsells"
+)
+MAX_TEXT: Final = 50_000  # characters of a thing, with the text of its page
 _BLOCKS: Final = frozenset({"p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "td", "th", "dt", "dd", "pre",
                             "figcaption", "div", "section", "article", "br", "tr"})  # fmt: skip
 NOINDEX: Final = "the page asks not to be indexed (noindex)"
@@ -40,8 +47,9 @@ _BESIDE: Final = frozenset({"Organization", "Corporation", "NewsMediaOrganizatio
 
 
 def page_items(html: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
-    """The items of a page: from its JSON-LD, else its microdata, else its RDFa; else the page itself is the item, with
-    its Open Graph data."""
+    """The items of a page: from its JSON-LD, else its microdata, else its RDFa; the one that the page is about gets the
+    text that its markup leaves out. If there is none, or only the company behind the site, the page itself is an item,
+    with its Open Graph data."""
     tree = LexborHTMLParser(html)
     if "noindex" in directives(tree):
         yield Problem(place, NOINDEX)
@@ -49,26 +57,40 @@ def page_items(html: str, *, site: str, url: str, source: str, place: str) -> It
     address = _canonical(tree, url)
     said = metas(tree)
     where = {"site": site, "base": address, "source": source}
-    described = False
-    person: Mapping[str, JSON] = {}
-    for item in _json_ld(tree, place, where):
+    found = list(_json_ld(tree, place, where))
+    if not any(map(_is_content, found)):
+        for read, name in ((microdata, "microdata"), (rdfa, "rdfa")):
+            things = read(tree, address)
+            marked = items({"@graph": things}, place=f"{place}#{name}", **where) if things else ()
+            found += filter(_is_content, marked)
+            if any(map(_is_content, found)):
+                break
+    content = [item for item in found if isinstance(item, Item) and _is_content(item)]
+    own = [item for item in content if item.page.split("#")[0].rstrip("/") == address.rstrip("/")]
+    about = [item for item in own if "Question" not in item.types]
+    for item in found:
         if isinstance(item, Problem):
             yield item
-        elif not SUPPORTING.issuperset(item.types):
-            described = True
-            yield _spoken(_priced(item, said), _language(tree))
+        elif _is_content(item):
+            whole = _with_text_of(tree, item) if about == [item] else item
+            yield _spoken(_priced(whole, said), _language(tree))
         elif _BESIDE.issuperset(item.types):
             yield _spoken(item, _language(tree))
-        elif item.types == ("Person",) and item.page.rstrip("/") == address.rstrip("/"):
-            person = item.fields  # the page is about somebody: a doctor, a teacher
-    for read, name in ((microdata, "microdata"), (rdfa, "rdfa")):
-        things = read(tree, address) if not described else []
-        for item in items({"@graph": things}, place=f"{place}#{name}", **where) if things else ():
-            if isinstance(item, Item) and not SUPPORTING.issuperset(item.types):
-                described = True
-                yield _spoken(_priced(item, said), _language(tree))
-    if not described:
+    if not own and all("Organization" in lineage(item.types) for item in content):
+        person = _person(found, address)
         yield from _page(tree, said, person, site=site, url=address, source=source, place=place)
+
+
+def _is_content(item: Item | Problem) -> bool:
+    return isinstance(item, Item) and not SUPPORTING.issuperset(item.types)
+
+
+def _person(found: list[Item | Problem], address: str) -> Mapping[str, JSON]:
+    """What a page states of the person that it is about: a doctor, a teacher."""
+    for item in reversed(found):
+        if isinstance(item, Item) and item.types == ("Person",) and item.page.rstrip("/") == address.rstrip("/"):
+            return item.fields
+    return {}
 
 
 def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> Iterator[Item | Problem]:
@@ -82,6 +104,42 @@ def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> It
         for item in items(data, place=at, **where):
             if isinstance(item, Item) or "can be an item" not in item.reason:
                 yield item
+
+
+def _with_text_of(tree: LexborHTMLParser, item: Item) -> Item:
+    """The thing that a page is about, with what only the text of the page says; its markup is often a mere teaser."""
+    main = _main(tree, f"{_NOISE}, {_OF_OTHERS}") if tree.css_matches(_MAIN) else None
+    known = set(_sentences(item.name))
+    for leaf in _leaves(item.fields):
+        known.update(_sentences(plain(leaf)))
+    lines = [line for line in _text(main).splitlines() if not known.issuperset(_sentences(line))] if main else []
+    if not lines:
+        return item
+    text = "\n".join((item.text, BREAK, *dict.fromkeys(lines))).strip("\n")
+    return msgspec.structs.replace(item, text=text[: max(MAX_TEXT, len(item.text))])
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, to be compared; numbers and signs alone say nothing."""
+    found = (" ".join(fold(words).split()).rstrip(".!?:") for words in re.split(r"(?<=[.!?])\s|\n", text))
+    return [words for words in found if any(map(str.isalpha, words))]
+
+
+def _leaves(value: JSON, depth: int = 0) -> Iterator[str]:
+    """Every string in the markup of a thing."""
+    if isinstance(value, str):
+        yield value
+    elif depth < MAX_DEPTH:
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from _leaves(item, depth + 1)
+
+
+def _main(tree: LexborHTMLParser, noise: str = _NOISE) -> LexborNode | None:
+    """The main part of a page, without what only surrounds its content."""
+    main = tree.css_first("main") or tree.css_first("article") or tree.css_first('[role="main"]') or tree.body
+    for part in main.css(noise) if main else ():
+        part.decompose()
+    return main
 
 
 def _priced(item: Item, said: Mapping[str, str]) -> Item:
@@ -186,9 +244,7 @@ def _page(
 ) -> Iterator[Item | Problem]:
     """The page itself, with what it states of the person that it is about."""
     name = said.get("og:title") or _words(tree.css_first("h1")) or _words(tree.css_first("title"))
-    main = tree.css_first("main") or tree.css_first("article") or tree.css_first('[role="main"]') or tree.body
-    for noise in main.css(_NOISE) if main else ():
-        noise.decompose()
+    main = _main(tree)
     body = _text(main) if main else ""
     if not name and not body:
         yield Problem(place, "a page without JSON-LD, a title and text")

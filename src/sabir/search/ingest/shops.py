@@ -14,6 +14,7 @@ _DEFAULT_VARIANT: Final = "Default Title"
 # Option names of shops, to filterable properties.
 _OPTIONS: Final = {"color": "color", "colour": "color", "farbe": "color", "size": "size", "größe": "size",
                    "material": "material"}  # fmt: skip
+_ATTRIBUTES: Final = {**_OPTIONS, "brand": "brand", "marke": "brand", "marca": "brand", "marque": "brand"}
 
 
 def is_shopify(data: JSON) -> bool:
@@ -100,7 +101,7 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
     prices = product["prices"]
     unit = 10 ** int(prices.get("currency_minor_unit") or 0)
     in_stock = product.get("is_in_stock", True)
-    return {
+    return _woocommerce_attributes(product.get("attributes")) | {
         "@type": "Product",
         "@id": product["permalink"],
         "url": product["permalink"],
@@ -108,7 +109,7 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
         "description": plain(product.get("short_description") or product.get("description") or ""),
         "text": plain(product.get("description") or "") if product.get("short_description") else None,
         "sku": product.get("sku"),
-        "brand": _first_name(product.get("brands")),
+        **_if_any("brand", _first_name(product.get("brands"))),
         "category": _first_name(product.get("categories")),
         "keywords": [
             *(item.get("name") for item in product.get("tags") or () if isinstance(item, dict)),
@@ -123,6 +124,21 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
             "availability": f"https://schema.org/{'InStock' if in_stock else 'OutOfStock'}",
         },
     }
+
+
+def _woocommerce_attributes(attributes: JSON) -> dict[str, JSON]:
+    """What a shop states of a product under names of its own: "Height", "Pet safe"."""
+    found: dict[str, JSON] = {}
+    for attribute in attributes if isinstance(attributes, list) else ():
+        terms = attribute.get("terms") if isinstance(attribute, dict) else None
+        values = [term["name"] for term in terms or () if isinstance(term, dict) and term.get("name")]
+        if values and (name := str(attribute.get("name") or "")):
+            found[_ATTRIBUTES.get(name.casefold(), name)] = values if len(values) > 1 else values[0]
+    return found
+
+
+def _if_any(name: str, value: JSON) -> dict[str, JSON]:
+    return {name: value} if value else {}
 
 
 def _rating(product: dict[str, JSON]) -> JSON:

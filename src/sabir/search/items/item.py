@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 JSON: TypeAlias = Any  # a JSON value
 T = TypeVar("T")
+BREAK: Final = "\f"  # in a text: what follows is from elsewhere on the page, and is ranked by itself
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
