@@ -88,3 +88,47 @@ async def test_a_follow_up_that_names_nothing_is_about_the_thing_before(
 ) -> None:
     text, paths = await said(index, before, question)
     assert paths[:1] == ["drums"], text
+
+
+SHOP = (
+    thing("leaf", "Nissan Leaf", "Electric, one owner.", "Product", category="Cars", offers={"price": 9}),
+    thing("zoe", "Renault Zoe", "Electric, with a cable.", "Product", category="Cars", offers={"price": 8}),
+    thing("yard", "Scrap Yard", "We take lead. We do not take tyres.", "LocalBusiness", telephone="01 23"),
+    thing("faq#1", "Do you service electric cars?", "Yes, on Mondays.", "Question"),
+    thing("faq#2", "May I light a bonfire in the yard?", "No, burning is forbidden.", "Question"),
+    thing("talk", "Talk on Engines", "Bring questions.", "Event", startDate="2026-12-01", offers={"price": 0}),
+    thing("rally", "Winter Rally", "Snow tyres on.", "Event", startDate="2026-12-03", offers={"price": 5}),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected", "opening"),
+    [
+        ("electric cars", ["leaf", "zoe"], "1."),  # not the question about servicing them
+        ("am I allowed to light a bonfire in the yard", ["faq#2"], "No, burning"),
+        ("which events are free?", ["talk"], "1."),
+        ("events that cost something, not the free ones", ["rally"], "1."),
+        ("what does the scrap yard not take?", ["yard"], "Scrap Yard: We do not take tyres."),
+        ("how do I ring the scrap yard", ["yard"], "The phone number of Scrap Yard is 01 23."),
+    ],
+)
+async def test_a_question_finds_what_is_meant_on_a_site_with_its_own_questions(
+    question: str, expected: list[str], opening: str
+) -> None:
+    index = LocalIndex(None, None)
+    await index.put(SHOP)
+    text, paths = await said(index, question)
+    assert (sorted(paths[: len(expected)]), text.startswith(opening)) == (expected, True), (text, paths)
+
+
+BESIDE = (
+    thing("oats", "Overnight Oats", "Chia and milk.", "Recipe"),
+    thing("inn", "The Anchor", "Nineteen rooms.", "Hotel", address="1 Quay"),
+)
+
+
+async def test_a_word_of_a_name_does_not_make_a_thing_the_one_that_is_asked_about() -> None:
+    index = LocalIndex(None, None)
+    await index.put(BESIDE)
+    text, paths = await said(index, "where can we stay overnight?")
+    assert paths == ["inn"], text

@@ -36,6 +36,24 @@ def test_an_age_is_compared_with_what_the_item_says(
     assert (None if found is None else found[0]) is is_so
 
 
+@pytest.mark.parametrize(
+    ("question", "is_so"),
+    [
+        ("do I need a permit for a small kite of 10 metres?", False),
+        ("do I need a permit for a kite of 30 metres?", None),
+        ("do I need a permit for a kite of 10 kilograms?", None),
+    ],
+)
+def test_an_amount_within_a_bound_has_what_is_said_of_the_bound(question: str, is_so: bool | None) -> None:
+    found = otherwise(_item("Kites under 25 metres need no permit."), question)
+    assert (None if found is None else found[0]) is is_so
+
+
+def test_a_word_of_the_name_may_be_what_is_asked_about() -> None:
+    found = otherwise(_item("Tea and a kite are included."), "is a kite included?")
+    assert found is not None and found[0]
+
+
 OFFERS: list[JSON] = [
     {"name": "Adult", "price": 8, "priceCurrency": "EUR"},
     {"name": "Under 16", "price": 0, "priceCurrency": "EUR"},

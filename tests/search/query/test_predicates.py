@@ -66,6 +66,8 @@ KNOWN = Fields.of(map(_attributes, (PLACE, DISH, COAT, PARADE)))
         ("is it free?", PARADE, True),
         ("do I have to pay?", PARADE, False),
         ("are there any tickets left?", PARADE, False),
+        ("is there room left?", PARADE, False),
+        ("can I buy the?", COAT, True),
         ("is it cancelled?", PARADE, False),
         ("is it in December?", PARADE, True),
         ("is it in March?", PARADE, False),

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sabir.search import Fields, from_text
+from sabir.search import Fields, Item, from_text
+from sabir.search.items.attributes import recalled
 from sabir.search.query import dates
-from sabir.search.query.conditions import During, Range
+from sabir.search.query.conditions import During, Range, holds
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 KNOWN = Fields(
@@ -75,3 +76,12 @@ def test_the_next_and_the_last_are_an_order(question: str, order: tuple[str, boo
 def test_a_deadline_is_not_the_day_on_which_a_job_was_posted() -> None:
     conditions = from_text("jobs I can apply for until the end of November", KNOWN, NOW).conditions
     assert [condition.field for condition in conditions if isinstance(condition, During)] == ["validthrough"]
+
+
+@pytest.mark.parametrize(("question", "is_met"), [("on Monday", True), ("on Tuesday", False), ("on Mondays", True)])
+def test_what_is_weekly_without_an_end_is_on_each_such_day(question: str, is_met: bool) -> None:
+    schedule = {"@type": "Schedule", "byDay": "https://schema.org/Monday", "repeatFrequency": "P1W"}
+    fields = {"@type": "Course", "hasCourseInstance": {"courseSchedule": schedule}}
+    choir = recalled(Item("https://a.example/1", "a.example", "Choir", ("Course",), fields=fields))
+    [condition] = from_text(f"lessons {question}", Fields.of([choir]), NOW).conditions
+    assert holds(condition, choir) is is_met

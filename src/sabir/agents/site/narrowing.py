@@ -20,6 +20,7 @@ from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import PART_FIELDS, kinds
 from sabir.search.query.words import content_words, tokens
 
+UNASKED: Final = Not(OfType(("Question",)))  # "electric cars" is no category because a site is asked about them
 _PAGE: Final = 50  # things by which the types of a category are judged
 _CATEGORIES: Final = ("category", "recipecategory", "genre")
 # Words that say no more than that things are wanted: "things to borrow that aren't tools".

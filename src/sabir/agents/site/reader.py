@@ -7,19 +7,19 @@ item does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from sabir.search import Condition, Engine, Hit, SearchQuery
+from sabir.search.answers.denials import denials, left_out, words_denied
 from sabir.search.answers.fields import labels
-from sabir.search.answers.polarity import says
-from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, same, telling
+from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
 from sabir.search.answers.speaking_of import is_only_part
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
 from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
+from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.words import fold, tokens
 
@@ -62,34 +62,35 @@ async def read_answer(
     if best is None or best[1].fit < _LEAST or is_narrowed(english, best[1]):
         return None
     hit, reading = best
+    if noun and reading.statement.field and _is_shared(reading, rows):
+        return None
     return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
-
-
-# "What is not covered?", "which things can't be returned?": a sentence that denies it is the answer.
-_ASKS_WHAT_NOT: Final = re.compile(
-    r"^\W*(?:what|which(?:\s+(?:things|items|parts|ones))?)\s+(?:is|are|ca|can|do|does)(?:n['’]?t|\s*not)\b(?!\s+(?:in|on|at|an?|the)\b)",
-    re.IGNORECASE,
-)
-_THINGS: Final = frozenset({"thing", "item", "part", "one"})
 
 
 async def read_denial(
     english: str, named: Hit | None, pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...]
 ) -> Subject | None:
     """The sentence that says what is not so, of a question for that; None if no sentence has its words and denies."""
-    words = [word for word in telling(english) if word not in _THINGS and "'" not in word and "’" not in word]
-    if not _ASKS_WHAT_NOT.match(english) or not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH:
+    words = words_denied(english) if len(english) <= MAX_LENGTH else []
+    if not 1 <= len(words) <= _MAX_WORDS:
         return None
-    rows = [
-        (hit, reading)
-        for hit in ([named] if named is not None else await _candidates(english, words, pool, engine, where))
-        for reading in readings(hit.item, words, None)
-        if not reading.absent
-        and not reading.statement.field
-        and says(reading.statement.text, reading.own, same) is False
-    ]
-    best = max(rows, key=lambda row: _worth(*row), default=None)
-    return _subject(best[0], english, f"{best[0].item.name}: {_ended(best[1].statement.text)}") if best else None
+    hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
+    rows = [(hit, reading) for hit in hits for reading in denials(hit.item, words)]
+    if best := max(rows, key=lambda row: _worth(*row), default=None):
+        return _subject(best[0], english, f"{best[0].item.name}: {_ended(best[1].statement.text)}")
+    said = ((hit, left_out(hit.item, english)) for hit in hits)
+    return next((_subject(hit, english, f"{hit.item.name}: {_ended(text)}") for hit, text in said if text), None)
+
+
+async def denied(subject: Subject, question: str, engine: Engine, where: tuple[Condition, ...]) -> Subject:
+    """The subject of a question with the sentence that says what is not so, if that is asked: "which days is the show
+    not on?"."""
+    return await read_denial(glossed(question, language_of(question)), subject.hit, (), engine, where) or subject
+
+
+def _is_shared(reading: Reading, rows: Sequence[tuple[Hit, Reading]]) -> bool:
+    """Whether several things have a field with the same value: then it does not tell them apart, and all are meant."""
+    return len({hit.item.id for hit, other in rows if other.statement.text == reading.statement.text}) > 1
 
 
 def _asks_for_thing(english: str) -> bool:

@@ -55,8 +55,9 @@ from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
 from .hits import happens, is_hard, speaks_of, widened, without_refused
-from .narrowing import among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
+from .narrowing import UNASKED, among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
 from .own_words import SiteWords
+from .reader import denied
 from .request import SiteAsk
 from .spoken import SpokenQuestion
 from .stating import SiteQuestion, stated_subject
@@ -171,6 +172,7 @@ class Finding(SpokenQuestion):
             asked = await self._spelt(foods=False)
             self.subject = await subject_of(asked, self.engine, self.own(), known, self.now, self.said_in)
         if self.subject is not None and self.subject.asked:
+            self.subject = await denied(self.subject, self.question, self.engine, self.own())
             await self._find_subject(self.subject)
             self._heed_answer()
             return await self._state_described(known)
@@ -206,8 +208,8 @@ class Finding(SpokenQuestion):
 
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question, or what a page says of it."""
-        is_long = len(content_words(self.question)) > _STATED_WORDS
-        if self.filters or self.ask.min_score is not None or self.is_stated or is_long:
+        is_own = not self.filters and self.ask.min_score is None
+        if not is_own or self.is_stated or len(content_words(self.question)) > _STATED_WORDS:
             return
         language = self.said_in or language_of(self.question)
         english = glossed(self.question, language_of(self.question))
@@ -301,7 +303,7 @@ class Finding(SpokenQuestion):
             if not read.isdisjoint(words) or await is_served_elsewhere(self.engine, spoken.text, candidate, where):
                 continue
             for condition in candidate.conditions:
-                if await self.engine.count((*where, condition)) < candidate.least:
+                if await self.engine.count((*where, condition, UNASKED)) < candidate.least:
                     continue
                 if not candidate.sure and not (candidate.is_foreign and not await self._is_here(candidate.words)):
                     best = best or await self._best(spoken.text, where)
@@ -323,8 +325,7 @@ class Finding(SpokenQuestion):
 
     async def _best(self, text: str, where: tuple[Condition, ...]) -> Hit | None:
         """The best matches, if they match at all."""
-        hits = (await self.engine.search(SearchQuery(text, where, 0, 1, CHANCE))).hits
-        return hits[0] if hits else None
+        return next(iter((await self.engine.search(SearchQuery(text, where, 0, 1, CHANCE))).hits), None)
 
     def _cut_chance(self) -> None:
         """For a short question, only what matches about as well as the best; the rest is dropped.

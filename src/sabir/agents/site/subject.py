@@ -65,7 +65,7 @@ ASKING: Final = frozenset(
     included provided allowed
     permitted needed required necessary include left organizer organiser moment wifi
     email mail feed finish pay charge charged bookable enrol enroll register kick exactly roughly need gps sat
-    nav door""".split()  # noqa: SIM905
+    nav door ring""".split()  # noqa: SIM905
     for word in (words, *content_words(words), *content_words(f"{words}s"))
 )
 
@@ -272,8 +272,9 @@ async def _described(
         wanted = asked(english, rest, known, now)
         if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
             subject = await answered_subject(hit, wanted, rest, engine, known, language)
-            is_described = words.issuperset(left) or not is_unsaid(subject.statement)
-            return subject if is_described else None  # another thing may say it
+            is_stated = subject.statement and not is_unsaid(subject.statement)
+            is_named = words.issuperset(left) and (len(words) > 1 or words.issuperset(tokens(hit.item.name)))
+            return subject if is_stated or is_named else None  # another thing may say it
     return None
 
 

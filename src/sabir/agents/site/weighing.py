@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sabir.search import Hit
+from sabir.search import Hit, OfType
 from sabir.search.answers.coverage import Coverage, Measure
 from sabir.search.engine.embed import is_word
 from sabir.search.engine.rank import falling
-from sabir.search.query.relaxing import only_filters
+from sabir.search.query.conditions import meets
+from sabir.search.query.relaxing import inner, is_time, only_filters
 from sabir.search.query.words import tokens
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def weigh(finding: Finding, rows: list[Row], measure: Measure) -> None:
     )
     others = [row for row in rows if row is not first and (is_open or _explains(row, left))]
     if not others:
+        _show_likest(finding, first, rows, left)
         return
     best = others[0]
     leads = best.worth >= first.worth + _CLEARLY
@@ -72,6 +74,21 @@ def weigh(finding: Finding, rows: list[Row], measure: Measure) -> None:
     if pool != list(finding.pool):
         _show(finding, pool, unexplained(best.covered, finding, measure) if leads else left)
         finding.subject = None if leads else finding.subject
+    elif not leads:
+        _show_likest(finding, first, rows, left)
+
+
+def _show_likest(finding: Finding, first: Row, rows: Sequence[Row], left: Sequence[str]) -> None:
+    """Show what is closest in meaning beside a lone result that leaves words unexplained: other words may mean it."""
+    conditions = finding.parsed.conditions
+    if len(finding.pool) > 1 or any(map(is_time, inner(conditions))):
+        return
+    types = [one for one in conditions if isinstance(one, OfType)]
+    likest = max((row for row in rows if meets(row.hit.item, types)), key=lambda row: row.hit.semantic or 0.0)
+    if (likest.hit.semantic or 0.0) <= (first.hit.semantic or 0.0):
+        return
+    if likest is not first:
+        _show(finding, (*finding.pool, likest.hit), left)
 
 
 def _placed(hit: Hit, place: int, pool: Sequence[Hit]) -> list[Hit]:

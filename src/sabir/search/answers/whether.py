@@ -29,13 +29,13 @@ _NUMBER: Final = (
 )
 _ASKED: Final = re.compile(
     rf"\b(?P<a>{_NUMBER})[\s-](?:years?|yrs?)[\s-]olds?\b|\b(?P<b>{_NUMBER})\s+(?:years?\s+old|jahre\s+alt|a[ñn]os|ans)\b"
-    rf"|\b(?:aged?|who\s+(?:is|turned)|(?:he|she)['’]?s|at(?=\s+\d\d\W*$))\s+(?P<c>{_NUMBER})\b|\b(?P<d>\d{{1,2}})-?j[äa]hrige",
+    rf"|\b(?:aged?|who\s+(?:is|turned)|(?:he|she)['’]?s|i(?:['’]m|\s+am)|at(?=\s+\d\d\W*$))\s+(?P<c>{_NUMBER})\b(?!\s*(?:minutes?|hours?|days?|weeks?|km|miles?))|\b(?P<d>\d{{1,2}})-?j[äa]hrige",
     re.IGNORECASE,
 )
 _LEAST: Final = re.compile(
     rf"\b(?:not\s+(?:for|suitable\s+for)\s+(?:children|kids|anyone|those|people|visitors)?\s*(?:under|below)"
     rf"|no\s+(?:children|kids|one|under)\s*(?:under)?|(?:at\s+least|minimum\s+age(?:\s+of|\s+is)?|from\s+age|from\s+the\s+age\s+of"
-    rf"|ages?\s+from|over)|ab)\s+(?P<a>{_NUMBER})s?\b(?!\s*(?:minutes|hours|days|weeks|people|dollars|euros|kg|km|cm|items|books))"
+    rf"|ages?\s+from|over)|ab)[\s-]+(?P<a>{_NUMBER})s?\b(?!\s*(?:minutes|hours|days|weeks|people|dollars|euros|kg|km|cm|items|books))"
     rf"|\b(?:aged?\s+|ages\s+)?(?P<b>{_NUMBER})\s*(?:\+|(?:years?\s+)?(?:and|or)\s+(?:over|up|older|above))",
     re.IGNORECASE,
 )
@@ -97,17 +97,46 @@ def by_statement(item: Item, question: str) -> tuple[bool, str, float] | None:
         own = [word for word in reading.own if not is_idle(word)] or list(reading.own)
         elsewhere = [word for word in (*reading.near, *reading.elsewhere) if not is_idle(word)]
         is_short = len(elsewhere) > 1 or (elsewhere and len(own) < _SURE) or not proper.isdisjoint(elsewhere)
-        is_only_named = not days and reading.statement.is_so is None and all(has(names, word) for word in own)
+        is_only_named = not days and reading.statement.is_so is None and all(has(names, word) for word in reading.own)
         is_unsaid = not verb.isdisjoint((*reading.absent, *reading.elsewhere)) and not _MODAL.search(
             reading.statement.text
         )
-        if is_short or is_unsaid or (is_only_named and not must) or not all(map(is_idle, reading.absent)):
+        absent = [word for word in reading.absent if not is_idle(word) and not _is_bounded(word, question, reading)]
+        if is_short or is_unsaid or (is_only_named and not must) or absent:
             continue
         is_so = _is_so(reading, own, days, question)
         if is_so is not None:
             text = reading.statement.text
             return is_so, f"{item.name}: {text}{'' if text.endswith(_ENDS) else '.'}", reading.fit
     return None
+
+
+_AMOUNT: Final = re.compile(r"(?P<number>\d+(?:[.,]\d+)?)[\s-]*(?P<unit>[^\W\d_]+)")
+_BOUND: Final = re.compile(
+    r"\b(?:(?P<most>under|below|less\s+than|up\s+to|at\s+most|no\s+more\s+than|smaller\s+than|shorter\s+than|lighter\s+than)"
+    r"|over|above|more\s+than|at\s+least|larger\s+than|longer\s+than|heavier\s+than)"
+    r"\s+(?P<number>\d+(?:[.,]\d+)?)[\s-]*(?P<unit>[^\W\d_]+)",
+    re.IGNORECASE,
+)
+
+
+_SIZES: Final = frozenset({"small", "little", "tiny", "short", "large", "big", "long", "heavy"})
+
+
+def _is_bounded(word: str, question: str, reading: Reading) -> bool:
+    """Whether a number of a question is within a bound that the statement has: 10 square metres are "under 25". Beside
+    the number, "small" says no more."""
+    if word in _SIZES:
+        return _AMOUNT.search(question) is not None
+    asked = next((found for found in _AMOUNT.finditer(question) if word in tokens(found["number"])), None)
+    bounds = _BOUND.finditer(reading.statement.text)
+    if asked is None:
+        return False
+    bound = next((found for found in bounds if tokens(found["unit"]) == tokens(asked["unit"])), None)
+    if bound is None:
+        return False
+    said, limit = (float(found["number"].replace(",", ".")) for found in (asked, bound))
+    return said <= limit if bound["most"] else said >= limit
 
 
 _PROPER: Final = re.compile(r"(?<=\w\s)[A-Z][\w'’-]+|\b\d[\w.,-]*")  # names, and whatever has a number

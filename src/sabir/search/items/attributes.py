@@ -336,6 +336,8 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         found.words[AGES] = {f"{age}y" for age in ages}
     if repeated := on_days(fields):
         found.words[ON_DAYS] = set(repeated)
+    elif "byday" in found.words and not found.dates:  # every Monday, without an end
+        found.words[ON_DAYS] = found.words["byday"] & _WEEKDAYS
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
@@ -361,6 +363,7 @@ def _ages(fields: Mapping[str, JSON]) -> range:
 
 
 _OLDEST: Final = 120
+_WEEKDAYS: Final = frozenset(dates.WEEKDAYS)
 _AGE_RANGE: Final = re.compile(r"\s*(\d{1,3})\s*(?:[-–]\s*(\d{1,3}))?\s*([-–+])?")
 
 

@@ -23,7 +23,7 @@ from .words import fold
 _FACTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
     for pattern, fields in (
-        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\bcan\s+i\s+call\b|\bthe\s+number\s+(?:of|for)\b",
+        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\b(?:can|do|could)\s+i\s+(?:call|ring|phone)\b|\bthe\s+number\s+(?:of|for)\b",
          ("telephone",)),
         (r"\be-?mail\b", ("email",)),
         (r"\b(?:how|where)\b.*\b(?:contact|get\s+in\s+touch)\b|\bcontact\s+details\b", ("email", "telephone")),
@@ -90,7 +90,8 @@ _FACTS: Final = tuple(
 
 _LEADS: Final = r"^\W*(?:(?:and|so|but|ok|okay|hi|hello|hey|please|sorry|also|then)[\s,]+)*"
 _YES_NO: Final = re.compile(
-    _LEADS + r"(?:is|are|was|were|does|do|did|can|could|has|have|will|would|may|isn['’]t|aren['’]t|doesn['’]t)\b",
+    _LEADS + r"(?:is|are|am|was|were|does|do|did|can|could|has|have|will|would|may|must|should"
+    r"|isn['’]t|aren['’]t|doesn['’]t)\b",
     re.IGNORECASE,
 )
 _OPEN: Final = re.compile(

@@ -32,7 +32,8 @@ _SOLD: Final = frozenset({"gift", "present", "souvenir", "buy", "thing", "someth
 # Words around a condition that say nothing more: "recipes marked as halal", "dishes that are suitable for vegans".
 _MARKING: Final = frozenset(
     """marked labelled labeled tagged listed classified suitable made available currently right moment there here exist
-    existing offer offered recommend suggest pls plz thx thank hello hi hey hiya""".split()  # noqa: SIM905
+    existing offer offered recommend suggest pls plz thx thank hello hi hey hiya join attend visit come go cost
+    price""".split()  # noqa: SIM905
 )
 
 

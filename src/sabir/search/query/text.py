@@ -481,7 +481,7 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"\b(?:(?:that|which)\s+)?(?:pay(?:s|ing)?|earn(?:s|ing)?|(?:with\s+)?(?:an?\s+)?salar(?:y|ies)(?:\s+of)?)\s+(?:{PATTERN})",
      amounts.paid),
     (rf"{_LEAD}(?:{PATTERN})(?!\s*(?:km|miles?)\s+(?:of|from))", amounts.measure),
-    (r"\bfor\s+free\b|\b(?:that|which)\s+(?:is|are)\s+free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+cost\s+(?:anything|a\s+thing|money)\b"
+    (r"\bfor\s+free\b|(?<=\w\s)are\s+free\s*(?=$|[?.!])|\b(?:that|which)\s+(?:is|are)\s+free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not)\s+cost\s+(?:anything|a\s+thing|money)\b"
      r"|\bfree\s+(?:admission|entry|entrance)\b|\bwithout\s+paying\b|\b(?:at\s+)?no\s+charge\b"
      r"|(?:(?<=events\s)|(?<=concerts\s)|(?<=courses\s)|(?<=museums\s)|(?<=workshops\s))free\b(?!\s+(?:of|from)\b)|\b(?:that\s+|which\s+)?costs?\s+nothing\b|\bfree\s+of\s+charge\b|\bat\s+no\s+cost\b|(?<!gluten\s)(?<!dairy\s)(?<!nut\s)\bfree\s+(?=(?:[a-z]+\s+){0,2}(?:events?|admission|entry|things|activities|concerts?|tours?|museums?|workshops?|classes|festivals?"
      r"|courses?|lectures?|exhibitions?|shows?|films?|markets?|talks?|walks?)\b)",

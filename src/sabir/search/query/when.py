@@ -25,7 +25,9 @@ def repeated(condition: Condition, known: Fields) -> Condition:
             ON_DAYS in known.words and end - start <= _LONG
         ):
             days = (start + at * _A_DAY for at in range(int((end - start + _A_DAY - 1) // _A_DAY)))
-            named = tuple(f"{datetime.fromtimestamp(day, UTC):%Y%m%d}" for day in days)
+            on = [datetime.fromtimestamp(day, UTC) for day in days]
+            weekly = (dates.WEEKDAYS[day.weekday()] for day in on) if len(on) <= _WEEKEND else ()
+            named = (*(f"{day:%Y%m%d}" for day in on), *weekly)
             return AnyOf((condition, Is(ON_DAYS, named))) if named else condition
         case Not(inner):
             return Not(repeated(inner, known))
@@ -37,6 +39,7 @@ def repeated(condition: Condition, known: Fields) -> Condition:
 
 _A_DAY: Final = 86_400
 _LONG: Final = 62 * _A_DAY
+_WEEKEND: Final = 2  # days; on longer ones, everything weekly is on
 
 
 def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -169,7 +172,7 @@ def days_of_month(match: re.Match[str], known: Fields, now: datetime) -> Phrase 
 
 def _date_field(published: str | None, known: Fields) -> str | None:
     fields = ("datepublished", "dateposted", "datecreated", "date") if published else ("date", "datepublished")
-    return next((field for field in fields if field in known.dates), None)
+    return next((field for field in fields if field in known.dates), "date" if ON_DAYS in known.words else None)
 
 
 # Opening times by the clock

@@ -18,7 +18,7 @@ STOPWORDS: Final = frozenset(
     once one ones only or other our ours out over own please same she should show so some something such than that
     the their theirs them then there these they this those through to too under until up us very want was we were
     what when where which while who whom why will with would you your yours find need got anything good best
-    tell let s t d ll ve re""".split()  # noqa: SIM905 - a page of words reads better as text
+    tell let s t d ll ve re via""".split()  # noqa: SIM905 - a page of words reads better as text
 )
 
 _KEEP: Final = frozenset({"hummus", "asparagus", "couscous", "molasses", "bus", "gas", "lens", "swiss", "christmas",
