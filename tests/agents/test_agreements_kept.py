@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from agents.test_concierge import Talk
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.agents.ensemble import Ensemble
 from sabir.agents.federation import Federation
@@ -169,7 +170,7 @@ async def heard(socket: ClientConnection, said: Message) -> tuple[list[str], Mes
     """What comes for a message: the kinds of the messages, and the last one."""
     await socket.send(nlip.encode(said).decode())
     kinds: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while True:
             message = nlip.decode(str(await socket.recv()).encode())
             kinds.append(message.messagetype or "")

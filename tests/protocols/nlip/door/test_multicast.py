@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 
 from bus.on_nats import NATS, need_nats, remove_streams
 from conftest import Served, serving
+from deadline import DEADLINE
 from protocols.acl.conftest import Speaker
 from sabir import Gateway, Turn, agent
 from sabir.agents.group import AgentGroup
@@ -66,12 +67,12 @@ def notification(words: str) -> dict[str, Any]:
 
 
 def hears(heard: Heard, count: int) -> set[tuple[str, str]]:
-    return {heard.get(timeout=15)[:2] for _ in range(count)}
+    return {heard.get(timeout=DEADLINE)[:2] for _ in range(count)}
 
 
 def test_a_notification_to_a_group_reaches_each_member_and_waits_for_none(crew: tuple[Served, Heard]) -> None:
     served, heard = crew
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"))
     assert answer.status_code == 202
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
     with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
@@ -83,7 +84,7 @@ def test_a_notification_to_a_group_reaches_each_member_and_waits_for_none(crew: 
 def test_a_message_to_a_group_is_answered_with_a_part_for_each(crew: tuple[Served, Heard]) -> None:
     served, _ = crew
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     parts = {part.get("label"): part["content"] for part in answer["submessages"]}
     assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
 
@@ -113,9 +114,9 @@ def test_a_notification_goes_over_the_bus_if_there_is_one(crew: tuple[Served, He
     async def spy(letter: Letter) -> None:
         published.put(letter.to)
 
-    asyncio.run_coroutine_threadsafe(bus.join("group:crew", "spy", spy), loop).result(15)
-    httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
-    assert published.get(timeout=15) == "group:crew"
+    asyncio.run_coroutine_threadsafe(bus.join("group:crew", "spy", spy), loop).result(DEADLINE)
+    httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"))
+    assert published.get(timeout=DEADLINE) == "group:crew"
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
 
 
@@ -133,7 +134,7 @@ def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None
     try:
         with serving(node("a")) as first, serving(node("b")) as second:
             for number, served in enumerate((first, second, first, second)):
-                answer = httpx2.post(f"{served.url}/nlip/crew", json=notification(f"tea {number}"), timeout=15)
+                answer = httpx2.post(f"{served.url}/nlip/crew", json=notification(f"tea {number}"))
                 assert answer.status_code == 202
             assert hears(heard, 8) == {(name, f"tea {number}") for number in range(4) for name in ("ann", "ben")}
             assert heard.empty()
@@ -157,18 +158,18 @@ def listed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ser
 async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple[Served, Heard]) -> None:
     served, heard = listed
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     parts = {part.get("label"): part["content"] for part in answer["submessages"]}
     assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
-    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake")).status_code == 202
     assert hears(heard, 2) == {("ann", "cake"), ("ben", "cake")}
     with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
         socket.send(json.dumps(said))
-        assert "ben heard tea" in str(socket.recv(timeout=15))
+        assert "ben heard tea" in str(socket.recv(timeout=DEADLINE))
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
-    assert httpx2.post(f"{served.url}/nlip/absent", json=said, timeout=15).status_code == 404  # nobody here
-    assert httpx2.post(f"{served.url}/nlip/ann", json=said, timeout=15).json()["content"] == "ann heard tea"
+    assert httpx2.post(f"{served.url}/nlip/absent", json=said).status_code == 404  # nobody here
+    assert httpx2.post(f"{served.url}/nlip/ann", json=said).json()["content"] == "ann heard tea"
     assert hears(heard, 1) == {("ann", "tea")}  # an agent's own name stays its own
     eddy = Speaker(served.url, "eddy")
     payload = {"task_type": "ask", "task_description": "pie"}
@@ -184,9 +185,9 @@ async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple
 def test_a_listed_group_keeps_to_the_rights_of_the_caller(listed: tuple[Served, Heard]) -> None:
     served, heard = listed
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     assert "ann heard tea" in json.dumps(answer)
     assert "ben" not in json.dumps(answer.get("submessages"))
-    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake")).status_code == 202
     assert hears(heard, 2) == {("ann", "tea"), ("ann", "cake")}
     assert heard.empty()
