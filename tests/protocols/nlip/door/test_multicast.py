@@ -14,16 +14,20 @@ import httpx2
 import pytest
 from websockets.sync.client import connect
 
+from agents.test_concierge import Talk
 from bus.on_nats import NATS, need_nats, remove_streams
-from conftest import Served, serving
+from conftest import Serve, Served, serving
 from deadline import DEADLINE
 from protocols.acl.conftest import Speaker
-from sabir import Gateway, Turn, agent
+from sabir import Gateway, Policy, Turn, agent
 from sabir.agents.group import AgentGroup
 from sabir.bus import Letter
 from sabir.guard.build import GuardSettings
 from sabir.guard.rights import Rule
+from sabir.message import Message, json_part
+from sabir.protocols.nlip.wire import json as nlip
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 Heard = queue.Queue[tuple[str, str, str]]
 
 
@@ -118,6 +122,40 @@ def test_a_notification_goes_over_the_bus_if_there_is_one(crew: tuple[Served, He
     httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"))
     assert published.get(timeout=DEADLINE) == "group:crew"
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["group", "listed group"])
+@pytest.mark.parametrize("bus", [None, "memory:", "store:", NATS])
+async def test_a_notification_keeps_the_agreements_of_its_conversation(
+    serve: Serve, tmp_path: Path, bus: str | None, listed: bool
+) -> None:
+    """PAPER-ANON, A-9: a copy that went over the bus was refused by a member whose policy had been accepted."""
+    prefix = f"crew{uuid4().hex[:12]}"
+    if bus == NATS:
+        need_nats()
+        bus = f"{NATS}?prefix={prefix}"
+    heard: queue.Queue[tuple[dict[str, Any], Turn]] = queue.Queue()
+
+    @agent(name="ann", policies=(Policy("privacy", "I keep notes.", required=True),))
+    async def ann(turn: Turn) -> str:
+        heard.put((turn.conversation.agreed, turn))
+        return ""
+
+    groups = {"acl": {"groups": {"crew": ["ann"]}}} if listed else {}
+    agents = [ann] if listed else [ann, AgentGroup([ann], name="crew")]
+    url = serve(Gateway(*agents, home=tmp_path, bus=bus, doors=groups)).url
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        talk = Talk(http, f"{url}/nlip/crew")
+        assert (await talk.send_json("anonymous", {"propose": True}))["accepted"] is True
+        await talk.control("", json_part({"accept": ["privacy"], "confirmed": True}, label="policy"))
+        note = Message("text", "english", "tea", messagetype="notification").with_parts(talk.tokens)
+        answer = await http.post(talk.url, content=nlip.encode(note), headers={"traceparent": TRACE})
+        assert answer.status_code == 200, answer.text
+        agreed, turn = await asyncio.to_thread(heard.get, timeout=DEADLINE)
+    assert agreed["anonymous"] is True and agreed["policy"]["accepted"] == ["privacy"]
+    assert turn.trace is None and "127.0.0.1" not in str(turn.caller) and turn.text == "tea"
+    if bus is not None and bus.startswith(NATS):
+        await remove_streams(NATS, prefix)
 
 
 def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None:
