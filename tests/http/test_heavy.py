@@ -42,9 +42,8 @@ async def begins(heavy: Heavy, addresses: list[str | None], cost: int = COST) ->
 
 
 async def test_costly_messages_of_one_address_keep_a_distance() -> None:
-    first, second, third = await begins(Heavy(), ["a", "a", "a"])
-    assert second - first >= 0.9 * COST * DISTANCE
-    assert third - second >= 0.9 * COST * DISTANCE
+    _, second, third = await begins(Heavy(), ["a", "a", "a"])
+    assert second >= 0.9 * COST * DISTANCE and third >= 1.8 * COST * DISTANCE  # since the first could begin
 
 
 async def test_other_addresses_do_not_wait_for_them() -> None:

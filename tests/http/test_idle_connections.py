@@ -101,7 +101,8 @@ async def a_fetcher(relay: Relay, serve: Serve, home: Path) -> AsyncIterator[Ask
 def open_pools() -> list[Any]:
     """The pools of all HTTP clients of this process that have a connection."""
     kinds = (httpcore.AsyncConnectionPool, httpcore2.AsyncConnectionPool)
-    return [found for found in gc.get_objects() if isinstance(found, kinds) and found.connections]
+    # By type: isinstance asks the object itself, and what it is a weak proxy of may be gone.
+    return [found for found in gc.get_objects() if issubclass(type(found), kinds) and found.connections]
 
 
 WHO = (*speakers("http"), "a model service", "fetched documents")

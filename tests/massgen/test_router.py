@@ -311,7 +311,7 @@ async def test_nothing_is_left_behind_by_finished_calls() -> None:  # MW-23
 
 def messages_in_memory() -> int:
     gc.collect()
-    return sum(isinstance(item, NLIPMessage) for item in gc.get_objects())
+    return sum(type(item) is NLIPMessage for item in gc.get_objects())
 
 
 async def test_a_builtin_name_means_the_builtin_tool(caplog: pytest.LogCaptureFixture) -> None:  # MW-15
