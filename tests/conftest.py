@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import os
 import signal
@@ -16,12 +17,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+import httpx2
 import pytest
 import uvicorn
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import coverage_of_new  # first: it has to begin before what it measures is imported
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir.gateway.gateway import Gateway
 from sabir.server.server import Server, uvicorn_config
@@ -44,6 +48,9 @@ def longest() -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     coverage_of_new.register(config)
+    for library in (httpx, httpx2):  # requests without a timeout of their own would get five seconds
+        patience: httpx.Timeout = inspect.signature(library.Client).parameters["timeout"].default
+        patience.connect = patience.read = patience.write = patience.pool = DEADLINE
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         # A shell starts what runs in its background with Ctrl-C ignored, and programs that tests start inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -149,7 +156,7 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
     server = PromptServer(gateway)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while not server.started:
         if not thread.is_alive() or time.monotonic() > end:
             raise RuntimeError("the gateway did not start")
@@ -158,7 +165,7 @@ def serving(gateway: Gateway, port: int = 0) -> Iterator[Served]:
         yield Served(gateway, "127.0.0.1", port, server)
     finally:
         server.end()
-        thread.join(20)
+        thread.join(DEADLINE)
         if thread.is_alive():
             raise RuntimeError("the gateway did not stop")
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from deadline import DEADLINE
 from doc_pages import ROOT, Block
 from free_ports import free_port
 
@@ -93,7 +94,7 @@ class Session:
                 os.killpg(process.pid, signal.SIGTERM)  # what was started in the background
             except ProcessLookupError:
                 pass
-        printed, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=DEADLINE)
         assert process.returncode == 0, f"{shlex.join(command)}\n{printed}"
         return printed
 

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from deadline import DEADLINE
+
 Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -52,4 +54,4 @@ class Site:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(DEADLINE)

@@ -15,6 +15,8 @@ from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import QuicEvent
 
+from deadline import DEADLINE
+
 
 async def asked(url: str, fields: Mapping[str, str], body: bytes, *, ca: Path) -> tuple[str, bytes]:
     """The status and the body of the answer. The server is on 127.0.0.1, whatever name it has."""
@@ -25,7 +27,7 @@ async def asked(url: str, fields: Mapping[str, str], body: bytes, *, ca: Path) -
     head["content-length"] = str(len(body))
     headers = [(name.encode(), value.encode()) for name, value in head.items()]
     options: dict[str, Any] = {"configuration": configuration, "create_protocol": Http3}
-    async with asyncio.timeout(30), connect("127.0.0.1", place.port or 443, **options) as http:
+    async with asyncio.timeout(DEADLINE), connect("127.0.0.1", place.port or 443, **options) as http:
         assert isinstance(http, Http3)
         return await http.answer(headers, body)
 

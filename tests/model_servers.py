@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from deadline import DEADLINE
 from openai_server import calls as openai_calls
 from openai_server import stream as openai_stream
 
@@ -268,7 +269,7 @@ class _Host:
         routes = [Route(f"/{name}{dialect.path}", self._answer, methods=["POST"]) for name, dialect in DIALECTS.items()]
         server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, ws="none"))
         threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True).start()
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE
         while not server.started and time.monotonic() < end:
             time.sleep(0.005)
 

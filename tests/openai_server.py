@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from deadline import DEADLINE
 from sabir.search.query.words import content_words
 
 SIZE = 64
@@ -115,11 +116,11 @@ def scripted(script: Script = lambda body: "Hello there") -> Iterator[Scripted]:
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while not server.started and time.monotonic() < end:
         time.sleep(0.005)
     try:
         yield made
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(DEADLINE)

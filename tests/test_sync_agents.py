@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from deadline import DEADLINE
 from sabir import Message, Turn, agent
 from sabir.agent import reply_of
 
@@ -18,7 +19,7 @@ async def test_many_run_at_the_same_time() -> None:
 
     @agent
     def meeting(turn: Turn) -> str:
-        together.wait(timeout=20)
+        together.wait(timeout=DEADLINE)
         return "met"
 
     turns = (reply_of(meeting(Turn(Message.text("x")))) for _ in range(30))
@@ -31,7 +32,7 @@ async def test_a_stop_iteration_that_escapes_is_a_failure_and_not_a_silence() ->
         return next(iter(()))
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await asyncio.wait_for(reply_of(empty(Turn(Message.text("x")))), 20)
+        await asyncio.wait_for(reply_of(empty(Turn(Message.text("x")))), DEADLINE)
 
 
 def test_one_that_never_returns_does_not_keep_the_process() -> None:
@@ -52,5 +53,5 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=True)
     assert done.stdout == "gave up\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority
+from deadline import DEADLINE
 from tcp_proxy import tcp_proxy
 from tcp_server import TcpServer, tcp_server
 
@@ -44,7 +45,7 @@ class Client:
     """A blocking socket without a loop, so that only the proxy can leave something open in it."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
 
@@ -125,7 +126,7 @@ async def test_a_client_that_comes_back_is_not_waited_for(echo: TcpServer) -> No
         while not server.accepted:
             await asyncio.sleep(0)
         assert server.cut() <= 1
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not clients[1:]:
                 await asyncio.sleep(0)
             await server.drained()
@@ -139,7 +140,7 @@ async def test_a_connection_that_is_cut_while_it_connects_is_closed(echo: TcpSer
         while not proxy.accepted:
             await asyncio.sleep(0)
         proxy.cut()  # its handler has not begun
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await proxy.drained()
         client.close()
 

@@ -10,7 +10,7 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
@@ -46,6 +46,19 @@ Given: TypeAlias = str | dict[str, Any] | list[Any] | Message | Part | Event | N
 Function: TypeAlias = Callable[[Turn], Any]
 
 _EVENTS = (Delta, Progress, Question, Reply, Fault)
+
+
+async def why_not_anonymous(agents: Iterable[Agent], conversation: str) -> str | None:
+    """The first objection to anonymity of agents that another passes questions to; None if nobody objects (PAPER-ANON).
+
+    Whoever passes questions on agrees only if everyone behind it does.
+    """
+    for item in agents:
+        propose = getattr(item, "propose_anonymous", None)
+        why = await propose(conversation) if propose is not None else None
+        if why is not None:
+            return f"{item.card.name}: {why}"
+    return None
 
 
 class FunctionAgent:

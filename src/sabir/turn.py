@@ -361,7 +361,7 @@ class Turn(msgspec.Struct, eq=False):
             self,
             id=f"{self.id}.{new_id()[:8]}",
             message=message.without_tokens(),
-            conversation=self._sub_conversation(history),
+            conversation=self.conversation_for_others(history=history),
             caller=_agent_of(self.caller, self.agent),
             issued=[],
             named="",
@@ -371,7 +371,8 @@ class Turn(msgspec.Struct, eq=False):
             seen=(*self.seen, name),
         )
 
-    def _sub_conversation(self, history: bool) -> Conversation:
+    def conversation_for_others(self, *, history: bool = False) -> Conversation:
+        """What another agent gets of the conversation: the agreements that it is bound by and, if wished, the turns."""
         here = self.conversation
         agreed = _passed_on(here.agreed)
         return (

@@ -17,16 +17,28 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from agents.test_concierge import Talk
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agent import agent
+from sabir.agents.back_level import BackLevel
+from sabir.agents.confirm import Confirm
 from sabir.agents.ensemble import Ensemble
 from sabir.agents.federation import Federation
 from sabir.agents.group import AgentGroup
+from sabir.agents.llm import LLM
+from sabir.agents.llm.mock import ScriptedModel
 from sabir.card import Card, Policy
 from sabir.config.build import gateway_of
 from sabir.config.load import settings_of
 from sabir.gateway.gateway import Gateway
+from sabir.guard.build import GuardSettings
+from sabir.guard.rights import Rule
+from sabir.massgen.agent_config import AgentConfig
+from sabir.massgen.chat_agent import ConfigurableAgent
+from sabir.massgen.orchestrator import Orchestrator
 from sabir.message import Message, Part, binary_part, json_part, text_part, token_part
 from sabir.protocols.nlip.wire import json as nlip
+from sabir.tools import McpTools, Tool, Toolbox, agent_tool
+from sabir.tools.router import Router
 from sabir.turn import Turn
 
 
@@ -151,15 +163,66 @@ async def test_a_required_policy_is_not_evaded_through_an_agent_that_passes_ques
     assert came and talk.status == 200
 
 
-@pytest.mark.parametrize("kind", TOGETHER)
-async def test_every_agent_behind_another_is_asked_for_anonymity(
+def model_with(*tools: Tool, sources: tuple[Any, ...] = ()) -> LLM:
+    return LLM("both", ScriptedModel(), tools=Toolbox(tools, sources=sources))
+
+
+def massgen(*agents: Any) -> ConfigurableAgent:
+    return ConfigurableAgent(AgentConfig({"type": "mock", "script": ["Done."]}, "both", tools=agents))
+
+
+# All that stands before other agents, or uses them as tools.
+BEFORE_OTHERS: dict[str, Callable[[Any, Any], Any]] = {
+    **TOGETHER,
+    "integrator of a group": lambda one, other: Federation([one], integrator=AgentGroup([other]), name="both"),
+    "model": lambda one, other: model_with(agent_tool(one), agent_tool(other)),
+    "model in a group": lambda one, other: AgentGroup([model_with(agent_tool(one), agent_tool(other))], name="both"),
+    "model with a server of tools": lambda one, other: model_with(sources=(McpTools(other, "far"),)),
+    "model with final tools": lambda one, other: model_with(agent_tool(other)).with_final_tools([]),
+    "router": lambda one, other: Router(other, Toolbox([agent_tool(one)])),
+    "router's tool": lambda one, other: Router(one, Toolbox([agent_tool(other)])),
+    "router without an agent": lambda one, other: Router(None, Toolbox([agent_tool(other)]), name="both"),
+    "confirmation": lambda one, other: Confirm(AgentGroup([one, other]), parse=str, name="both"),
+    "back level": lambda one, other: BackLevel(Federation([one, other]), name="both"),
+    "MassGen agent": lambda one, other: massgen(one, other),
+    "MassGen orchestrator": lambda one, other: Orchestrator([one, other], orchestrator_id="both"),
+}
+
+
+@pytest.mark.parametrize("kind", BEFORE_OTHERS)
+async def test_every_agent_behind_another_is_asked_for_anonymity(  # PAPER-ANON
     serve: Serve, home: Path, http: httpx2.AsyncClient, kind: str
 ) -> None:
     unwilling = Passing("unwilling", "it must know who asks")
-    both = TOGETHER[kind](Passing("willing", None), unwilling)
-    talk = Talk(http, f"{serve(Gateway(both, home=home)).url}/nlip/both")
-    refused = await talk.send_json("anonymous", {"propose": True})
-    assert "unwilling: it must know who asks" in refused["refused"] and unwilling.asked == 1
+    both = BEFORE_OTHERS[kind](Passing("willing", None), unwilling)
+    url = serve(Gateway(both, home=home)).url
+    refused = await Talk(http, f"{url}/nlip").send_json("anonymous", {"propose": True})
+    assert "it must know who asks" in refused["refused"] and unwilling.asked == 1
+    unwilling.why_not = None
+    assert (await Talk(http, f"{url}/nlip").send_json("anonymous", {"propose": True}))["accepted"] is True
+
+
+@pytest.mark.parametrize("kind", [*TOGETHER, "listed", "MassGen orchestrator"])
+async def test_what_stands_before_others_does_not_name_those_a_caller_may_not_use(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, kind: str
+) -> None:
+    vault, hidden = Passing("vault", None), Passing("oubliette", None)
+    both = {**BEFORE_OTHERS, **CALLS}[kind](vault, hidden)
+    doors = {"acl": {"groups": {"both": ["vault", "oubliette"]}}} if both is None else {}
+    guard = GuardSettings(rights=(Rule(("anonymous",), agents=("both",)),))
+    gateway = Gateway(vault, hidden, *([both] if both is not None else ()), home=home, doors=doors, guard=guard)
+    url = serve(gateway).url
+    paths = ("/who?query=both", "/.well-known/nlip", "/a2a/both/.well-known/agent-card.json")
+    shown = [(await http.get(url + path)).text for path in paths]
+    shown.append(str((await Talk(http, f"{url}/nlip").control("What can you do?")).parts))
+    shown.append(str(gateway.agents["both"].card.description))
+    if kind == "listed":
+        headers = {"accept": "text/event-stream"}
+        for messagetype in (None, "notification"):
+            said = nlip.encode(Message("text", "english", "hi", messagetype=messagetype))
+            shown.append((await http.post(f"{url}/nlip/both", content=said, headers=headers)).text)
+    assert any("both" in text for text in shown)
+    assert not [text for text in shown if "vault" in text or "oubliette" in text]
 
 
 # -- streaming (item 3) -----------------------------------------------------------------------------
@@ -169,7 +232,7 @@ async def heard(socket: ClientConnection, said: Message) -> tuple[list[str], Mes
     """What comes for a message: the kinds of the messages, and the last one."""
     await socket.send(nlip.encode(said).decode())
     kinds: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while True:
             message = nlip.decode(str(await socket.recv()).encode())
             kinds.append(message.messagetype or "")

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from conftest import Serve, Served
+from deadline import DEADLINE
 from sabir.agent import Agent, agent
 from sabir.agents.control.intents import Wish
 from sabir.agents.echo import echo
@@ -413,7 +414,7 @@ class Work:
 
 
 async def until(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 10)
+    assert await asyncio.to_thread(event.wait, DEADLINE)
 
 
 async def test_a_running_turn_is_cancelled_by_control_over_http(
@@ -470,7 +471,7 @@ async def test_a_custom_reader_is_asked_what_no_rule_understands(serve: Serve, h
 
     url = serve(Gateway(echo, home=home, control_reader=read)).url
     ask = {"messagetype": "control", "format": "text", "subformat": "english", "content": "Quousque tandem?"}
-    async with httpx2.AsyncClient(timeout=10) as client:
+    async with httpx2.AsyncClient() as client:
         reply = (await client.post(url + "/nlip", json=ask)).json()
     assert heard == ["Quousque tandem?"]
     assert any(part.get("label") == "limits" for part in reply["submessages"])

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.card import Policy
 from sabir.gateway.gateway import Gateway
@@ -141,7 +142,7 @@ async def test_cancel_reaches_a_task_and_the_messages_that_wait_behind_it(
     running = await client.submit("long")
     assert client.tokens, "202 names the conversation, so that it can be talked about (D-16)"
     waiting = await client.submit("long too")
-    assert await asyncio.to_thread(work.started.wait, 10)
+    assert await asyncio.to_thread(work.started.wait, DEADLINE)
     assert await client.control("cancel", {}) == {"cancelled": True}
     assert work.stopped.is_set()
     for place in (running, waiting):
@@ -160,7 +161,7 @@ async def test_cancel_leaves_the_work_of_other_conversations_alone(
     url = serve(Gateway(work.agent, home=home)).url
     one, other = Later(http, url), Later(http, url)
     place = await one.submit("long")
-    assert await asyncio.to_thread(work.started.wait, 10)
+    assert await asyncio.to_thread(work.started.wait, DEADLINE)
     assert await other.control("cancel", {}) == {"cancelled": False}
     assert not work.stopped.is_set()
     assert (await one.look(place, 0)).status_code == 202

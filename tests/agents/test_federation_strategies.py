@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from sabir import Message, Turn, agent, connect
 from sabir.agent import FunctionAgent
 from sabir.agents.agreement import agree, groups
@@ -78,7 +79,7 @@ async def test_first_takes_the_quickest_answer_and_ends_the_others() -> None:
 
     said, _ = await run(Federation([slow, saying("quick", "Paris")], strategy="first"))
     assert said.text == "Paris" and part(said, "sources")["answered"] == ["quick"]
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), DEADLINE)
 
 
 async def test_first_passes_over_a_member_that_fails() -> None:

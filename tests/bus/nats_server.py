@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 
 
@@ -43,7 +44,7 @@ class NatsServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
@@ -55,7 +56,7 @@ class NatsServer:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(10)
+            self._process.wait(DEADLINE)
             self._process = None
 
     def kill(self) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import Bus, Letter, open_bus
 from sabir.bus.store import StoreBus
 from sabir.cli.main import main
@@ -62,7 +63,7 @@ async def dead_letters(address: str, *letters: Letter) -> Bus:
     receiver = await bus.receive(letters[0].to, book)
     for number, letter in enumerate(letters, 1):
         await bus.send(letter)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while len(await bus.dead(letter.to)) < number:
                 await asyncio.sleep(0.01)
     await receiver.stop()
@@ -131,7 +132,7 @@ async def test_without_a_bus_the_inboxes_of_the_store_are_meant(
     await bus.open()
     receiver = await bus.receive("hotel", book)
     await bus.send(Letter("hotel", b"a room", sender="guide"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not await bus.dead("hotel"):
             await asyncio.sleep(0.01)
     await receiver.stop()

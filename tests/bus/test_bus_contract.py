@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import Bus, Called, Letter, Receiving
 from sabir.bus.base import Load
 from sabir.errors import (
@@ -42,7 +43,7 @@ class Box:
         return [letter.body for letter in self.letters]
 
     async def holds(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while len(self.letters) < count:
                 self._came.clear()
                 await self._came.wait()
@@ -51,7 +52,7 @@ class Box:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until something is so; the limit is only for when it never is."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -136,7 +137,7 @@ async def test_letters_of_one_lane_are_handled_in_order_and_others_meanwhile(bus
 
     await bus.receive("hotel", handler)
     await bus.send(*letters("hotel", b"slow", b"after", order="c1"), *letters("hotel", b"other", order="c2"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await others.wait()
     assert handled == [b"other"]
     gate.set()
@@ -270,7 +271,7 @@ async def test_what_a_stopped_receiver_had_not_handled_goes_to_another(nodes: No
 
     receiver = await one.receive("hotel", never_well)
     await one.send(*letters("hotel", b"1"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await begun.wait()
     await receiver.stop()
     box = Box()
@@ -293,7 +294,7 @@ async def test_a_handler_that_takes_longer_than_the_ack_time_is_not_called_twice
     await one.receive("hotel", slow)
     await two.receive("hotel", slow)
     await one.send(Letter("hotel", b"x"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await ended.wait()
 
     async def none_waits() -> bool:
@@ -552,7 +553,7 @@ async def test_leaving_a_call_cancels_its_server(bus: Bus) -> None:
     await bus.serve("hotel", server)
     async with bus.call("hotel", b"") as call:
         assert await anext(call) == b"begun"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await cancelled.wait()
 
 
@@ -568,7 +569,7 @@ async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> 
     await bus.serve("hotel", server)
     async with bus.call("hotel", b""):
         pass
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await cancelled.wait()
 
 
@@ -584,7 +585,7 @@ async def test_a_call_ends_at_its_deadline_and_its_server_is_notified(bus: Bus) 
     await bus.serve("hotel", server)
     with pytest.raises(DeadlineExceeded, match="hotel did not answer in time"):
         await answers(bus, "hotel", b"", seconds=0.1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await cancelled.wait()
 
 
@@ -632,7 +633,7 @@ async def test_a_server_is_held_back_while_the_caller_is_behind(nodes: Nodes) ->
         bus._calls.limits = limits  # type: ignore[attr-defined]
     await bus.serve("hotel", server)
     async with bus.call("hotel", b"") as call:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await full.wait()
         await bus.ping()
         assert sent == limits.window
@@ -673,7 +674,7 @@ async def test_running_work_is_reported(bus: Bus) -> None:
     await bus.serve("hotel", server)
     await bus.send(Letter("hotel", b"x"))
     asking = asyncio.create_task(answers(bus, "hotel", b""))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await both.wait()
     assert bus.load() == Load(in_hand=1, sending=0, calls=1, serving=1)
     gate.set()
@@ -710,7 +711,7 @@ async def test_closing_tells_whoever_waits_for_an_answer(nodes: Nodes) -> None:
 
     await two.serve("hotel", server)
     asking = asyncio.create_task(answers(one, "hotel", b""))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await begun.wait()
     await two.close()
     with pytest.raises(Unavailable):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import Called
 from sabir.bus.calls import Calls
 from sabir.bus.framing import Kind, Packet
@@ -47,7 +48,7 @@ class Wire:
         return [(packet.kind, packet.number, packet.body) for packet in self.passed]
 
     async def question(self, body: bytes = b"x") -> list[bytes]:
-        async with asyncio.timeout(30), self.caller.call("hotel", body, None, None) as call:
+        async with asyncio.timeout(DEADLINE), self.caller.call("hotel", body, None, None) as call:
             return [piece async for piece in call]
 
 
@@ -114,7 +115,7 @@ async def test_what_was_sent_before_a_failure_arrives_before_it(wire: Wire) -> N
         raise Unavailable("the rest is missing")
 
     wire.serve = half
-    async with asyncio.timeout(30), wire.caller.call("hotel", b"x", None, None) as call:
+    async with asyncio.timeout(DEADLINE), wire.caller.call("hotel", b"x", None, None) as call:
         assert await anext(call) == b"half"
         with pytest.raises(Unavailable, match="the rest is missing"):
             await anext(call)
@@ -138,7 +139,7 @@ async def test_a_question_that_is_late_is_given_up_and_others_wait_on(wire: Wire
         await called.send(b"at last")
 
     wire.serve = later
-    async with asyncio.timeout(30), wire.caller.call("hotel", b"", None, 20) as patient:
+    async with asyncio.timeout(DEADLINE), wire.caller.call("hotel", b"", None, 20) as patient:
         waiting = asyncio.create_task(anext(patient))
         await asyncio.sleep(0)
         for _ in range(2):
@@ -199,7 +200,7 @@ async def test_the_last_that_a_caller_sends_is_missed_when_it_is_lost(wire: Wire
 
     wire.serve = asking
     wire.spoil = lambda packet: [] if packet.kind is Kind.DATA and packet.body == b"Monday" else [packet]
-    async with asyncio.timeout(30), wire.caller.call("hotel", b"a room", None, None) as call:
+    async with asyncio.timeout(DEADLINE), wire.caller.call("hotel", b"a room", None, None) as call:
         assert await anext(call) == b"which day?"
         await call.send(b"Monday")
         with pytest.raises(PeerError, match="a piece was lost on the way"):
@@ -218,7 +219,7 @@ async def test_a_caller_that_is_behind_holds_its_server_up_by_pieces_and_by_byte
                 sent += 1
 
         wire.serve = endless
-        async with asyncio.timeout(30), wire.caller.call("hotel", b"", None, None) as call:
+        async with asyncio.timeout(DEADLINE), wire.caller.call("hotel", b"", None, None) as call:
             await anext(call)
             before = -1
             while sent != before:
@@ -255,7 +256,7 @@ async def test_a_caller_that_fell_silent_is_given_up(wire: Wire) -> None:
     wire.spoil = lambda packet: [] if packet.kind in (Kind.ALIVE, Kind.CANCEL) else [packet]
     with pytest.raises(PeerUnavailable):
         await wire.question()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await cancelled.wait()
 
 
@@ -304,7 +305,7 @@ async def test_another_task_that_still_sends_learns_that_the_caller_has_left(wir
         await asyncio.Event().wait()
 
     wire.serve = server
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         async with wire.caller.call("hotel", b"", None, None) as call:
             assert await anext(call) == b"more"
         await answer.wait()
@@ -319,7 +320,7 @@ async def test_closing_ends_calls_on_both_sides(wire: Wire) -> None:
 
     wire.serve = never
     asking = asyncio.create_task(wire.question())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await begun.wait()
         await wire.server.close()
         with pytest.raises(Unavailable, match="hotel is stopping"):

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import DeadLetter, Letter, Receiving
 from sabir.bus.base import Handler
 from sabir.bus.delivery import Delivery, Seen
@@ -37,7 +38,7 @@ class Parcel:
         self.fate.set()
 
     async def ended(self) -> str:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await self.fate.wait()
         return " ".join(self.said)
 
@@ -180,7 +181,7 @@ async def test_a_receiver_that_is_full_takes_no_more_until_there_is_room() -> No
     await asyncio.sleep(0)
     assert not room.done()
     gate.set()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await room
 
 

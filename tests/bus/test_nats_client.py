@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
+from deadline import DEADLINE
 from sabir.bus import Bus, Called, open_bus
 from sabir.bus.nats import NatsBus
 from sabir.bus.nats_client import QuickClient
@@ -42,7 +43,7 @@ async def _many(called: Called) -> None:
 
 
 async def _asked(bus: Bus, name: str, body: bytes) -> list[bytes]:
-    async with asyncio.timeout(30), bus.call(name, body) as call:
+    async with asyncio.timeout(DEADLINE), bus.call(name, body) as call:
         return [piece async for piece in call]
 
 
@@ -111,7 +112,7 @@ async def test_a_connection_that_breaks_once_hangs_no_call_that_streams(whose: s
                 await bus.open()
             await there.serve("hotel", _many)
             pieces = 0
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE):
                 try:
                     async with here.call("hotel", b"5000") as call:
                         async for _ in call:

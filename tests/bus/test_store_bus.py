@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import Letter, Receiving, open_bus
 from sabir.bus.framing import BusLimits
 from sabir.bus.store import StoreBus, head_of, letter_of, row_of
@@ -56,7 +57,7 @@ async def test_what_was_handled_is_dropped_when_its_receiver_has_stopped(bus: St
 
     await bus.send(*(Letter("hotel", b"x") for _ in range(20)), Letter("hotel", b"last"))
     receiver = await bus.receive("hotel", handler, Receiving(width=1))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await handled.wait()
     await receiver.stop()
     assert await bus.waiting("hotel") == 0
@@ -78,7 +79,7 @@ async def test_letters_that_are_handled_together_are_dropped_together() -> None:
 
     await bus.send(*(Letter("hotel", b"x") for _ in range(50)))
     receiver = await bus.receive("hotel", handler)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await done.wait()
     await receiver.stop()
     await bus.close()
@@ -98,7 +99,7 @@ async def test_a_letter_that_could_not_be_dropped_comes_again_and_is_not_handled
 
     await bus.send(Letter("hotel", b"once"))
     await bus.receive("hotel", handler)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while await bus.waiting("hotel"):
             await asyncio.sleep(0.02)
     await bus.close()
@@ -120,7 +121,7 @@ async def test_an_address_of_a_store_is_a_bus_whose_letters_outlive_it(tmp_path:
         heard.put_nowait(letter.body)
 
     await again.receive("hotel", handler)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         assert await heard.get() == b"kept"
     await again.close()
 

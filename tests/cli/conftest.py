@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import broker, door_of, prefix
 from sabir import Gateway
 from sabir.agent import Agent
@@ -56,7 +57,7 @@ def everywhere(serve: Serve, home: Path, request: pytest.FixtureRequest) -> Serv
         address = f"{request.getfixturevalue('prefix')}-cli-{time.monotonic_ns()}"
         gateway = Gateway(*agents, home=home, doors={"nlip-amqp": {"url": url, "address": address}}, **settings)
         places = Places(serve(gateway).url, f"{url}/{address}")
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE
         while not door_of(gateway).ready.is_set():
             assert time.monotonic() < end, "the broker does not take the door"
             time.sleep(0.01)

@@ -13,6 +13,7 @@ import pytest
 
 from cli.terminal import Terminal
 from conftest import Served, serving
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Gateway, agent
 from sabir.events import Progress
@@ -126,4 +127,4 @@ def test_a_person_chats(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type("lungo\r")
     terminal.until("answer>")
     terminal.type("/quit\r")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(DEADLINE) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Sabir
+from deadline import DEADLINE
 from sabir.cli.main import COMMANDS
 
 ASKED = [
@@ -50,7 +51,7 @@ def script(sabir: Sabir, shell: str, folder: Path) -> Path:
 @pytest.mark.parametrize(("line", "_", "expected"), ASKED)
 def test_bash_completes(line: str, _: str, expected: set[str], sabir: Sabir, tmp_path: Path) -> None:
     command = ["bash", "-c", BASH, "bash", str(script(sabir, "bash", tmp_path)), line]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
     *offered, registered = done.stdout.splitlines()
     assert registered == "complete -o default -F _sabir sabir"
     assert {word for word in offered if word} == expected
@@ -60,7 +61,7 @@ def test_bash_offers_flags_after_a_dash_and_where_nothing_else_may_follow(sabir:
     path = script(sabir, "bash", tmp_path)
     for line, flag in [("sabir dev -", "--port"), ("sabir keys list ", "--home"), ("sabir -", "--version")]:
         command = ["bash", "-c", BASH, "bash", str(path), line]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
         assert flag in done.stdout.splitlines(), line
 
 
@@ -69,7 +70,7 @@ def test_fish_completes(sabir: Sabir, tmp_path: Path) -> None:
     path = script(sabir, "fish", tmp_path)
     for line, _, expected in ASKED:
         command = ["fish", "--no-config", "-c", f"source {path}; complete -C '{line}'"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
         offered = {row.partition("\t")[0] for row in done.stdout.splitlines()}
         assert offered - {"--help", "--version"} == expected, line
 
@@ -81,5 +82,5 @@ def test_zsh_reads_the_script_and_completes(sabir: Sabir, tmp_path: Path) -> Non
         f"source {path}; whence -w _sabir; emulate ksh; COMP_WORDS=(sabir ask --protocol nl); COMP_CWORD=3; "
         '_sabir; print -r -- "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["zsh", "-f", "-c", lines], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["zsh", "-f", "-c", lines], capture_output=True, text=True, timeout=DEADLINE, check=True)
     assert done.stdout.splitlines() == ["_sabir: function", "nlip a2a nlweb mcp acl"]  # zsh filters itself

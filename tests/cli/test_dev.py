@@ -14,6 +14,7 @@ import httpx2
 import pytest
 import uvicorn
 
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir.cli.dev import Reloader
 
@@ -48,14 +49,14 @@ class Developing:
 
     def says(self, words: str) -> bool:
         try:
-            return words in httpx2.post(f"http://127.0.0.1:{self.port}/nlip", json=HELLO, timeout=20).text
+            return words in httpx2.post(f"http://127.0.0.1:{self.port}/nlip", json=HELLO).text
         except httpx2.TransportError:
             return False
 
     def stop(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)
-        self.process.wait(30)
+        self.process.wait(DEADLINE)
 
 
 @pytest.fixture

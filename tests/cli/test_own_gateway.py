@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from cli.conftest import Sabir
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Gateway
 from sabir.config.app_file import load_app
@@ -50,7 +51,7 @@ def running(folder: Path, *arguments: str) -> Iterator[str]:
         yield url
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(30)
+        process.wait(DEADLINE)
 
 
 @pytest.mark.parametrize("command", ["dev app.py --no-reload", "dev app.py", "serve app.py"])

@@ -13,6 +13,7 @@ import pytest
 from cli.conftest import Sabir
 from cli.terminal import Terminal
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Field, Gateway, Question, agent
 from sabir.cli.main import INTERRUPTED, OK
 from sabir.cli.printing import readable
@@ -207,7 +208,7 @@ def test_ctrl_c_ends_the_command_at_once(protocol: str, url: str, tmp_path: Path
         terminal.until("Your name?")
         terminal.until("> ")
         terminal.type("\x03")
-        assert terminal.process.wait(20) == INTERRUPTED
+        assert terminal.process.wait(DEADLINE) == INTERRUPTED
     finally:
         terminal.close()
 
@@ -217,6 +218,6 @@ def test_lines_that_were_typed_ahead_are_read_one_by_one(url: str, tmp_path: Pat
     try:
         terminal.type("2\ny\n1\nsugar\n")
         terminal.until("size large, milk True, extras ['sugar']")
-        assert terminal.process.wait(20) == OK
+        assert terminal.process.wait(DEADLINE) == OK
     finally:
         terminal.close()

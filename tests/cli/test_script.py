@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError
@@ -36,7 +37,7 @@ def wait_for(url: str) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
                 if answer.status == 200:
                     return
         except OSError:

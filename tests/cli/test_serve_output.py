@@ -18,6 +18,7 @@ import httpx2
 import pytest
 
 from cli.terminal import Terminal
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir.cli.colours import RED, coloured
 from sabir.cli.log_setup import WithoutNoise
@@ -66,8 +67,8 @@ def test_the_json_log_is_all_json_from_start_to_stop(app: Path) -> None:
         if records[-1]["text"].startswith("Listening on"):
             break
     url = f"http://127.0.0.1:{port}"
-    httpx2.post(f"{url}/nlip?token=s3cret", json=HELLO, timeout=30).raise_for_status()
-    httpx2.post(f"{url}/nlip", json={**HELLO, "content": "fail"}, timeout=30)
+    httpx2.post(f"{url}/nlip?token=s3cret", json=HELLO).raise_for_status()
+    httpx2.post(f"{url}/nlip", json={**HELLO, "content": "fail"})
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     records += [json.loads(line) for line in err.splitlines()]
@@ -117,7 +118,7 @@ def test_a_terminal_shows_addresses_rates_and_errors(app: Path) -> None:
         terminal.until("2       0.0       1")  # turns, turns a second, errors
         os.kill(terminal.process.pid, signal.SIGINT)
         terminal.until("Stopped")
-        assert terminal.process.wait(30) == 0
+        assert terminal.process.wait(DEADLINE) == 0
     finally:
         terminal.close()
 

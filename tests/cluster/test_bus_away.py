@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from bus.nats_server import NatsServer
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.bus import BusLimits, Letter, open_bus
 from sabir.errors import TurnFailed
@@ -65,7 +66,7 @@ def at(gateway: Gateway) -> httpx2.AsyncClient:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.01)
 
@@ -101,7 +102,7 @@ async def test_an_unavailable_bus_is_reported_everywhere_and_so_is_its_return(
         server.start()
         await until(lambda: bus.up)
         assert (await client.get("/health")).json()["status"] == "ok"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while (await client.post("/nlip/there", json=HELLO)).status_code != 200:
                 await asyncio.sleep(0.05)  # the other node is not back yet
     where = f"NATS at 127.0.0.1:{server.port}"
@@ -123,7 +124,7 @@ async def test_dead_letters_are_counted_by_name(nodes: list[Gateway]) -> None:
 
     await gateway.bus.receive("inn", fail)
     await gateway.bus.send(Letter("inn", b"x"))
-    async with at(gateway) as client, asyncio.timeout(20):
+    async with at(gateway) as client, asyncio.timeout(DEADLINE):
         while 'sabir_bus_dead_letters{name="inn"} 1\n' not in (await client.get("/metrics")).text:
             await asyncio.sleep(0.01)
         await gateway.bus.discard_dead("inn")

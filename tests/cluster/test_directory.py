@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus.memory import MemoryBus
 from sabir.card import Card, Skill
 from sabir.cluster.directory import Change, Directory, Entry, Template
@@ -95,7 +96,7 @@ async def test_several_nodes_of_one_owner_offer_one_name(directory: Directory) -
 async def test_a_lease_that_is_not_renewed_runs_out_and_frees_the_name(directory: Directory) -> None:
     await directory.register(HOTEL, "me", lease=0.05)
     await directory.register(TAXI, "me", lease=30)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while await names(directory) != ["taxi"]:
             await asyncio.sleep(0.01)
     with pytest.raises(NotFound):
@@ -110,7 +111,7 @@ async def test_a_name_may_be_kept_from_others_after_its_last_use(store: Store, e
     assert await directory.owner_of("hotel") == "me"
     if end == "deregistered":
         await directory.deregister("hotel", "me")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while await directory.owner_of("hotel") is not None:
             await asyncio.sleep(0.01)
     with pytest.raises(Conflict):
@@ -142,7 +143,7 @@ async def test_changes_are_announced_as_they_come(directory: Directory) -> None:
     changes = directory.changes(Template(skills=("booking",)))
 
     async def next_change() -> tuple[str, str]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             change: Change = await anext(changes)
         return change.kind, change.entry.name
 
@@ -180,7 +181,7 @@ async def test_another_node_hears_of_a_change_by_bus_and_not_by_looking(store: S
     here, there = (Directory(store, bus, node=node, look_seconds=3600) for node in ("n1", "n2"))
     changes = there.changes()
     coming = asyncio.create_task(anext(changes))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not bus.receivers:
             await asyncio.sleep(0)
         await here.register(HOTEL, "me")
@@ -210,5 +211,5 @@ async def test_who_follows_changes_can_leave_at_the_very_moment_of_one(store: St
     for _ in range(passes):
         await asyncio.sleep(0)
     following.cancel()
-    _, still_there = await asyncio.wait([following], timeout=5)
+    _, still_there = await asyncio.wait([following], timeout=DEADLINE)
     assert not still_there

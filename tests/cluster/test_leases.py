@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
+from deadline import DEADLINE
 from sabir.agent import Agent, agent
 from sabir.aio import cancel_and_wait
 from sabir.bus import Bus, open_bus
@@ -95,7 +96,7 @@ def door(gateway: Gateway) -> BusDoor:
     return found
 
 
-async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
@@ -151,7 +152,7 @@ async def test_an_outage_longer_than_a_lease_takes_no_living_agent_away(nodes: N
     await asyncio.to_thread(server.stop)
     await asyncio.sleep(2 * LEASE)  # longer than the lease, which is what this is about
     await asyncio.to_thread(server.start)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while True:
             try:
                 if await listed(near, "hotel"):
@@ -171,7 +172,7 @@ async def test_a_node_that_is_cut_off_from_the_store_is_still_asked_and_listed_a
     far = await nodes.start(hotel, local)
     near = await nodes.start(local)
     cut = Cut(far)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while await listed(near, "hotel"):
             await asyncio.sleep(0.05)
     await until(lambda: "hotel" in door(near).unlisted)
@@ -180,7 +181,7 @@ async def test_a_node_that_is_cut_off_from_the_store_is_still_asked_and_listed_a
         assert await ask(near, "hotel") == "a room"
         await asyncio.sleep(0.05)
     cut.mend()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not await listed(near, "hotel"):
             await asyncio.sleep(0.05)
     await until(lambda: not door(near).unlisted)
@@ -216,6 +217,6 @@ async def test_what_could_not_be_renewed_is_tried_again_soon_and_not_with_the_ne
     await until(lambda: cut.renewals)
     door(node).lease = 36_000.0  # the next renewal would be in hours
     cut.mend()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not any(item > time.time() + 1000 for item in await listed(node, "hotel")):
             await asyncio.sleep(0.05)

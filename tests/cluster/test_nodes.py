@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
+from deadline import DEADLINE
 from sabir.agent import Agent, agent
 from sabir.aio import cancel_and_wait
 from sabir.bus import Bus, BusLimits, open_bus
@@ -94,7 +95,7 @@ class Asker:
         self.came.set()
 
     async def question(self) -> Question:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while not (self.events and isinstance(self.events[-1], Question)):
                 self.came.clear()
                 await self.came.wait()
@@ -115,7 +116,7 @@ def token_for(gateway: Gateway, conversation: str, caller: Caller) -> Part:
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -262,7 +263,7 @@ async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
     a = await cluster.node(local)
     with pytest.raises(DeadlineExceeded):
         await Asker(a).ask("?", "hotel", seconds=1.0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await ended.wait()
 
 
@@ -281,7 +282,7 @@ async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
     await cluster.node(hotel, local)
     a = await cluster.node(local)
     asking = asyncio.create_task(Asker(a).ask("?", "hotel"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await begun.wait()
         asking.cancel()
         await ended.wait()
@@ -308,7 +309,7 @@ async def test_a_question_of_an_agent_there_is_asked_here(cluster: Cluster) -> N
 
 async def asking_ends(asking: asyncio.Task[Message]) -> None:
     """The request that brought the question ends when its turn does, with nothing more sent down its line."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await asyncio.wait([asking])
     if not asking.cancelled():
         asking.exception()
@@ -461,7 +462,7 @@ async def test_a_repeatable_agent_is_asked_on_another_node_when_the_first_is_los
     nodes = [await cluster.node(worker_on(name), local) for name in ("n1", "n2")]
     a = await cluster.node(local)
     asking = asyncio.create_task(Asker(a).ask("?", "worker"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         await begun.wait()
         died = nodes[0] if calls == ["n1"] else nodes[1]
         await died.bus.close()  # type: ignore[union-attr]

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from bus.nats_server import NatsServer
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import agent
 from sabir.agent import Agent
@@ -156,7 +157,7 @@ async def test_a_worker_that_stumbles_goes_on_to_renew_what_runs(
     gateway.store.claim_task = stumble  # type: ignore[method-assign]
     await stumbled.wait()
     lease = (await gateway.tasks.find(task.id, ADA)).lease
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while (await gateway.tasks.find(task.id, ADA)).lease <= lease:
             await asyncio.sleep(0.01)
     assert "The task worker failed" in caplog.text
@@ -186,7 +187,7 @@ async def test_what_was_let_go_of_is_not_held_again_by_a_renewal_that_was_under_
     gateway.store.renew_tasks = slowly  # type: ignore[method-assign]
     await renewing.wait()
     await gateway.exchange.close(0.01)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while gateway.tasks.running:
             await asyncio.sleep(0.01)
     await gateway.stop()

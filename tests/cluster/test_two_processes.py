@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from bus.nats_server import NatsServer
+from deadline import DEADLINE
 from sabir.cluster.directory import Directory
 from sabir.stores.open import open_store
 from suites.durability.scripts import load_script
@@ -147,7 +148,7 @@ async def pair(tmp_path: Path, schema: str, nats: NatsServer) -> AsyncIterator[P
     b = node("b", tmp_path, shared, "teller", "clerk", "worker", "beta")
     front = RoundRobin(a, b)
     limits = httpx2.Limits(max_keepalive_connections=0)  # each request a connection, so that turns alternate
-    async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
+    async with httpx2.AsyncClient(verify=False, limits=limits) as http:
         try:
             await asyncio.gather(a.start(), b.start())
             async with tcp_proxy(front.next_node) as proxy:
@@ -176,7 +177,7 @@ async def turns_that_alternate_stay_right(pair: Pair) -> None:
 
 
 async def an_agent_on_b_answers_for_a(pair: Pair) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (await pair.post(f"{pair.a.url}/nlip/beta", "hello")).status_code == 404:
             await asyncio.sleep(0.05)  # a has not heard of it yet
     assert (await pair.ask(f"{pair.a.url}/nlip/beta", "hello"))["content"] == "hello at b"
@@ -199,7 +200,7 @@ async def a_task_given_to_a_is_looked_at_on_b(pair: Pair) -> None:
     assert accepted.status_code == 202
     place = f"{pair.b.url}{accepted.headers['location']}"
     assert (await pair.get(place)).status_code in (200, 202)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (response := await pair.get(place, Prefer="wait=5")).status_code == 202:
             pass
     assert response.json()["content"] == "done: job"
@@ -211,7 +212,7 @@ async def a_restart_of_nats_is_ridden_out(pair: Pair) -> None:
     assert gone.status_code in (502, 503, 504), gone.text
     assert (await pair.ask(f"{pair.a.url}/nlip", "still here"))["content"] == "1: still here"
     pair.nats.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while (await pair.post(f"{pair.a.url}/nlip/beta", "hello")).status_code != 200:
             await asyncio.sleep(0.05)
 
@@ -225,13 +226,13 @@ async def test_each_worker_of_one_gateway_is_a_node_of_its_own(tmp_path: Path, n
         await gateway.start()
         opened = open_store(store)
         await opened.open()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while len(offers := await Directory(opened).find("clerk")) < 2:
                 await asyncio.sleep(0.05)
         await opened.close()
         assert len({offer.node for offer in offers}) == 2
         limits = httpx2.Limits(max_keepalive_connections=0)
-        async with httpx2.AsyncClient(verify=False, limits=limits, timeout=30) as http:
+        async with httpx2.AsyncClient(verify=False, limits=limits) as http:
             pair = Pair(gateway, gateway, RoundRobin(), nats, http)
             for n in range(6):  # question and answer meet whichever worker takes them
                 question = await pair.ask(f"{gateway.url}/nlip/clerk", f"rooms{n}")

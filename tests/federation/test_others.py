@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 
 from conftest import Serve, serving
+from deadline import DEADLINE
 from mcp_servers.shelf_server import running
 from protocols.a2a.a2a_sdk_server import sdk_server
 from raw_http import Heard, RawServer, http, raw_server
@@ -39,13 +40,13 @@ async def echo(turn: Turn) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.01)
 
 
 async def ask(url: str, name: str, message: Message) -> Message:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as client:
+    async with httpx2.AsyncClient(trust_env=False) as client:
         return nlip.decode((await client.post(f"{url}/nlip/{name}", content=nlip.encode(message))).content)
 
 

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Gateway, agent, connect
 from sabir.turn import Turn
@@ -41,7 +42,7 @@ def running(app: Starlette, port: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(DEADLINE)
 
 
 @pytest.fixture(params=["fastapi", "starlette"])

@@ -28,7 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def client(served: Served) -> Iterator[httpx2.Client]:
     transport = httpx2.HTTPTransport(local_address=next(ADDRESSES))
-    with httpx2.Client(base_url=served.url, transport=transport, timeout=30, trust_env=False) as one:
+    with httpx2.Client(base_url=served.url, transport=transport, trust_env=False) as one:
         yield one
 
 

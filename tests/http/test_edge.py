@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from edge_doors import DRIVERS, ELSEWHERE, DoorDriver
 from edge_rules import NOT_READ, RULES, Rule, page
 from sabir import Gateway
@@ -55,7 +56,7 @@ class Client:
         self.door = door
         self.address = next(ADDRESSES)
         transport = httpx2.HTTPTransport(local_address=self.address)
-        self._http = httpx2.Client(base_url=served.url, transport=transport, timeout=30, trust_env=False)
+        self._http = httpx2.Client(base_url=served.url, transport=transport, trust_env=False)
 
     def __enter__(self) -> Client:
         return self
@@ -75,7 +76,7 @@ class Client:
     def raw(self, *pieces: bytes) -> bytes:
         """What comes back for these bytes until the connection is closed."""
         with socket.create_connection(
-            (self.served.host, self.served.port), timeout=10, source_address=(self.address, 0)
+            (self.served.host, self.served.port), timeout=DEADLINE, source_address=(self.address, 0)
         ) as connection:
             for piece in pieces:
                 connection.sendall(piece)

@@ -24,6 +24,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from edge_doors import DRIVERS, ELSEWHERE
 from edge_rules import ELSEWHERE_DOORS, ELSEWHERE_RULES, FLOOD
 from sabir import Gateway
@@ -81,7 +82,7 @@ def by_frames(path: str) -> Send:
                 socket_.socket.sendall(_text_frame(body))
             else:
                 socket_.send(body, text=path.endswith("/text"))
-            answer = socket_.recv(timeout=20)
+            answer = socket_.recv(timeout=DEADLINE)
         except ConnectionClosed as closed:
             assert closed.rcvd is not None
             return str(closed.rcvd.code), closed.rcvd.reason
@@ -101,7 +102,7 @@ def by_acl_frames(served: Served, bodies: tuple[bytes, ...]) -> list[Outcome]:
                 socket_.send(body, text=True)
             else:
                 socket_.socket.sendall(_text_frame(body))
-            payload = json.loads(socket_.recv(timeout=20))["error"]["payload"]
+            payload = json.loads(socket_.recv(timeout=DEADLINE))["error"]["payload"]
         except ConnectionClosed as closed:
             assert closed.rcvd is not None
             return str(closed.rcvd.code), closed.rcvd.reason
@@ -131,7 +132,7 @@ def by_letters(served: Served, bodies: tuple[bytes, ...]) -> list[Outcome]:
             outcomes = []
             for body in bodies:
                 await connection.send(AmqpMessage(body, address, place, content_type="application/json"))
-                outcomes.append(coded(json.loads(await asyncio.wait_for(answers.get(), 20))))
+                outcomes.append(coded(json.loads(await asyncio.wait_for(answers.get(), DEADLINE))))
             return outcomes
         finally:
             await connection.close()
@@ -256,7 +257,7 @@ def test_a_text_frame_that_is_not_utf8_closes_the_connection_and_logs_nothing(
     with caplog.at_level(logging.DEBUG), connect(served.ws_url + "/nlip/ws/text") as socket_:
         socket_.socket.sendall(_text_frame(b"caf\xe9"))
         with pytest.raises(ConnectionClosed) as closed:
-            socket_.recv(timeout=10)
+            socket_.recv(timeout=DEADLINE)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1007
     ours = [record for record in caplog.records if not record.name.startswith("websockets.")]  # our client logs too
     assert not [record for record in ours if record.exc_info or "Traceback" in record.getMessage()]
@@ -288,10 +289,10 @@ UNWRITABLE = {
 def test_no_message_makes_the_gateway_fail(served: Served, body: bytes) -> None:
     """Caller-made 500s (issue 11, D 16), by HTTP and by WebSocket."""
     head = b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection((served.host, served.port), timeout=10) as connection:
+    with socket.create_connection((served.host, served.port), timeout=DEADLINE) as connection:
         connection.sendall(head + body)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer[9:12] in (b"413", b"422") and len(answer) < 2000
     with connect(served.ws_url + "/nlip/ws/text") as socket_:
         socket_.send(body.decode())
-        assert json.loads(socket_.recv(timeout=10))["messagetype"] == "error"
+        assert json.loads(socket_.recv(timeout=DEADLINE))["messagetype"] == "error"

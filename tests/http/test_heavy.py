@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.errors import ShuttingDown
 from sabir.http.heavy import DISTANCE, Heavy
 
@@ -41,9 +42,8 @@ async def begins(heavy: Heavy, addresses: list[str | None], cost: int = COST) ->
 
 
 async def test_costly_messages_of_one_address_keep_a_distance() -> None:
-    first, second, third = await begins(Heavy(), ["a", "a", "a"])
-    assert second - first >= 0.9 * COST * DISTANCE
-    assert third - second >= 0.9 * COST * DISTANCE
+    _, second, third = await begins(Heavy(), ["a", "a", "a"])
+    assert second >= 0.9 * COST * DISTANCE and third >= 1.8 * COST * DISTANCE  # since the first could begin
 
 
 async def test_other_addresses_do_not_wait_for_them() -> None:
@@ -52,7 +52,7 @@ async def test_other_addresses_do_not_wait_for_them() -> None:
 
 
 async def test_callers_that_are_not_metered_keep_no_distance() -> None:
-    assert max(await begins(Heavy(), [None, None, None])) < COST * DISTANCE
+    assert max(await begins(Heavy(), [None, None, None], 100 * COST)) < 100 * COST * DISTANCE
 
 
 async def test_cheap_messages_are_neither_charged_nor_delayed() -> None:
@@ -66,11 +66,11 @@ async def test_cheap_messages_are_neither_charged_nor_delayed() -> None:
 
 async def test_later_work_on_the_same_message_keeps_no_distance() -> None:
     heavy, began = Heavy(), time.monotonic()
-    async with heavy.work(COST, Charge("a")):
+    async with heavy.work(100 * COST, Charge("a")):
         pass
-    async with heavy.work(COST):
+    async with heavy.work(100 * COST):
         pass
-    assert time.monotonic() - began < COST * DISTANCE
+    assert time.monotonic() - began < 100 * COST * DISTANCE
 
 
 async def test_whoever_keeps_a_distance_notices_that_the_gateway_stops() -> None:
@@ -79,5 +79,5 @@ async def test_whoever_keeps_a_distance_notices_that_the_gateway_stops() -> None
     async with heavy.work(100 * COST, charge):
         pass
     with pytest.raises(ShuttingDown):
-        async with asyncio.timeout(5), heavy.work(COST, charge):
+        async with asyncio.timeout(DEADLINE), heavy.work(COST, charge):
             pass

@@ -46,7 +46,7 @@ class Broken:
 
 @pytest.mark.parametrize("path", ["/", "/health", "/health/live", "/.well-known/nlip"])
 def test_a_method_that_a_path_does_not_take_is_reported_in_nlip(serve: Serve, home: Path, path: str) -> None:
-    response = httpx2.post(serve(Gateway(echo, home=home)).url + path, content=b"{}", timeout=10)
+    response = httpx2.post(serve(Gateway(echo, home=home)).url + path, content=b"{}")
     assert response.status_code == 405
     assert "GET" in response.headers["allow"]
     assert response.json() == {
@@ -60,8 +60,8 @@ def test_a_method_that_a_path_does_not_take_is_reported_in_nlip(serve: Serve, ho
 def test_a_defect_of_a_door_is_reported_in_nlip_and_shows_nothing(serve: Serve, home: Path) -> None:
     url = serve(Gateway(echo, home=home, extra_doors=[Broken])).url
     for path in ("/broken", "/broken/too"):
-        response = httpx2.get(url + path, timeout=10)
+        response = httpx2.get(url + path)
         assert response.status_code == 500
         assert response.json()["messagetype"] == "error"
         assert "hunter2" not in response.text
-    assert httpx2.get(url + "/health/ready", timeout=10).status_code == 200
+    assert httpx2.get(url + "/health/ready").status_code == 200

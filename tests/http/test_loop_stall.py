@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 
 import flood
+from deadline import DEADLINE
 from flood import DOORS, KINDS, FloodedDoor, Where
 from free_ports import free_port
 
@@ -91,7 +92,7 @@ class GatewayProcess:
 
     def rest(self) -> None:
         """Wait until it has dealt with the flood before."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
             before = self.worked()
             time.sleep(0.1)

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 
@@ -40,7 +41,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def _sent(served: Served, method: str, path: str) -> httpx2.Response:
     version = "0.3" if "/v1/" in path else "1.0"
-    return httpx2.request(method, served.url + path, headers={"a2a-version": version}, timeout=10)
+    return httpx2.request(method, served.url + path, headers={"a2a-version": version})
 
 
 @pytest.mark.parametrize("path", READ)
@@ -69,7 +70,7 @@ def test_head_runs_no_turn_and_opens_no_stream(served: Served, path: str) -> Non
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: 127.0.0.1\r\nHost: localhost\r\n"], ids=["none", "two"])
 def test_a_request_needs_one_host(served: Served, hosts: bytes) -> None:
-    with socket.create_connection((served.host, served.port), timeout=10) as connection:
+    with socket.create_connection((served.host, served.port), timeout=DEADLINE) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")

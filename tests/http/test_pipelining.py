@@ -13,6 +13,7 @@ from io import BytesIO
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from edge_doors import DRIVERS, DoorDriver
 from sabir import Gateway, Turn, agent
 
@@ -72,7 +73,7 @@ def numbered(door: DoorDriver, number: int, text: str) -> bytes:
 
 
 def answers(served: Served, sent: bytes, times: int) -> list[tuple[int, str]]:
-    with socket.create_connection((served.host, served.port), timeout=20) as connection:
+    with socket.create_connection((served.host, served.port), timeout=DEADLINE) as connection:
         connection.sendall(sent)
         received = _Kept(b"".join(iter(lambda: connection.recv(65536), b"")))
     found = []

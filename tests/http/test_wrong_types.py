@@ -173,7 +173,7 @@ def test_a_field_of_another_type_is_read_or_refused_with_its_place(
     caplog.set_level(logging.ERROR)
     lines: list[str] = []
     tried = 0
-    with httpx2.Client(base_url=served.url, timeout=20, trust_env=False) as client:
+    with httpx2.Client(base_url=served.url, trust_env=False) as client:
         for steps in _places(sent.body):
             for value in WRONG:
                 if steps == ("sender",) and isinstance(value, str):

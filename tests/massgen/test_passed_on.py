@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from conftest import Serve, serving
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 from sabir import Delta, Message, Turn, agent, connect
 from sabir.config.agents import build_agents
@@ -41,7 +42,7 @@ async def words(turn: Turn) -> Any:
     if turn.text == "fail":
         raise TurnFailed("it broke")
     if turn.text == "slow":
-        await asyncio.to_thread(OTHERS_ANSWERED.wait, 10)
+        await asyncio.to_thread(OTHERS_ANSWERED.wait, DEADLINE)
     after = f"{turn.text} after {len(turn.conversation.turns)}"
     for piece in ("You said ", after):
         yield Delta.text(piece)
@@ -148,13 +149,13 @@ def test_an_envelope_passes_a_gateway_with_its_fields(serve: Serve, home: Path, 
     url = front(serve, home, serve(gateway_of(shop, path)).url + "/nlip/shopkeeper")
     call = {"tool_id": "c1", "tool_name": "price", "parameters": {"item": "tea"}}
     asked = envelope({}, tool_calls=[call], metadata={"who": "ann"})
-    found = httpx2.post(url, json=asked, timeout=20).json()
+    found = httpx2.post(url, json=asked).json()
     assert found["content"] == {"status": "success", "result": "tea: 3 EUR"}
     assert found["tool_results"][0]["metadata"]["protocol"] == "custom"
     assert found["control"]["correlation_id"] == "m1"
     chat = envelope({"messages": [{"role": "user", "content": "What does tea cost?"}], "options": {}})
-    assert httpx2.post(url, json=chat, timeout=20).json()["content"]["content"] == "Tea is 3 euros."
-    streamed = httpx2.post(url, json=chat, headers={"accept": "text/event-stream"}, timeout=20).text
+    assert httpx2.post(url, json=chat).json()["content"]["content"] == "Tea is 3 euros."
+    streamed = httpx2.post(url, json=chat, headers={"accept": "text/event-stream"}).text
     last = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: ")][-1]
     assert last["content"] == {"partial": False, "content": "Tea is 3 euros.", "complete": True}
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from conftest import Serve
+from deadline import DEADLINE
 from openai_server import calls, scripted
 from sabir.config.build import envelope_of, gateway_of
 from sabir.config.load import settings_of
@@ -46,7 +47,7 @@ def shop(serve: Serve, home: Path) -> str:
 
 def test_tool_calls_of_an_envelope_are_run_and_answered_in_kind(shop: str) -> None:  # MW-8, MW-13, MW-19
     asked = envelope({}, call("price", item="tea"), call("price", "c2", item="gold"), call("nosuch", "c3"))
-    found = httpx2.post(f"{shop}/shopkeeper", json=asked, timeout=15).json()
+    found = httpx2.post(f"{shop}/shopkeeper", json=asked).json()
     assert [(tool_result["tool_id"], tool_result["status"]) for tool_result in found["tool_results"]][::2] == [
         ("c1", "success"),
         ("c3", "error"),
@@ -54,28 +55,32 @@ def test_tool_calls_of_an_envelope_are_run_and_answered_in_kind(shop: str) -> No
     assert found["tool_results"][0]["result"] == "tea: 3 EUR"
     assert found["tool_results"][0]["metadata"]["protocol"] == "custom"
     assert found["content"]["status"] == "error"  # not all of them succeeded
-    one = httpx2.post(f"{shop}/shopkeeper", json=envelope({}, call("price", item="tea")), timeout=15).json()
+    one = httpx2.post(f"{shop}/shopkeeper", json=envelope({}, call("price", item="tea"))).json()
     assert one["content"] == {"status": "success", "result": "tea: 3 EUR"}
 
 
 def test_a_request_without_tool_calls_is_a_chat(shop: str) -> None:  # MW-14
     asked = envelope({"messages": [{"role": "user", "content": "What does tea cost?"}], "options": {}})
-    found = httpx2.post(f"{shop}/shopkeeper", json=asked, timeout=15).json()
+    found = httpx2.post(f"{shop}/shopkeeper", json=asked).json()
     assert found["content"]["content"] == "Tea is 3 euros."
-    streamed = httpx2.post(f"{shop}/shopkeeper", json=asked, headers={"accept": "text/event-stream"}, timeout=15).text
+    streamed = httpx2.post(
+        f"{shop}/shopkeeper", json=asked, headers={"accept": "text/event-stream"}, timeout=DEADLINE
+    ).text
     pieces = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: ")]
     assert "".join(piece["content"].get("content", "") for piece in pieces[:-1]) == "Tea is 3 euros."
 
 
 def test_a_call_that_needs_confirmation_waits_and_is_confirmed_later(shop: str) -> None:  # MW-20
     asked = envelope({}, {**call("price", item="tea"), "require_confirmation": True})
-    question = httpx2.post(f"{shop}/shopkeeper", json=asked, timeout=15).json()
+    question = httpx2.post(f"{shop}/shopkeeper", json=asked).json()
     assert "Run price(item='tea')?" in question["content"]["content"]
     session = {"session_id": question["token"]["session_id"]}
-    answered = httpx2.post(f"{shop}/shopkeeper", json=envelope({"query": "yes"}, token=session), timeout=15).json()
+    answered = httpx2.post(
+        f"{shop}/shopkeeper", json=envelope({"query": "yes"}, token=session), timeout=DEADLINE
+    ).json()
     assert answered["content"] == {"status": "success", "result": "tea: 3 EUR"}
     confirmed = {**asked, "metadata": {"confirmed": ["c1"]}}
-    at_once = httpx2.post(f"{shop}/shopkeeper", json=confirmed, timeout=15).json()
+    at_once = httpx2.post(f"{shop}/shopkeeper", json=confirmed).json()
     assert at_once["content"]["status"] == "success"
 
 
@@ -100,7 +105,7 @@ def test_the_yaml_of_the_design_runs_against_an_openai_server(
         values["agents"][1]["backend"] = {"type": "openai", "model": "gpt-4", "base_url": server.url, "api_key": "x"}
         url = serve(gateway_of(settings_of({**values, "home": str(home)}))).url + "/nlip"
         asked = envelope({"messages": [{"role": "user", "content": "What is the answer?"}], "options": {}})
-        one = httpx2.post(f"{url}/research_agent", json=asked, timeout=30).json()
+        one = httpx2.post(f"{url}/research_agent", json=asked).json()
         assert one["content"]["content"].strip() == "Forty-two."
         assert server.chats[0]["model"] == "gpt-4"
         assert server.chats[0]["stream"] is True

@@ -16,6 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from conftest import Serve
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Turn, agent
 from sabir.gateway.gateway import Gateway
@@ -69,7 +70,7 @@ def say(url: str) -> None:
 
 
 def until(holds: Any) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -107,7 +108,7 @@ async def test_an_unavailable_collector_is_logged_once_and_blocks_nobody(
         message = {"format": "text", "subformat": "english", "content": "hello"}
 
         async def turns_until(words: str) -> None:
-            end = time.monotonic() + 30
+            end = time.monotonic() + DEADLINE
             while words not in caplog.text:
                 assert (await client.post("/nlip", json=message)).status_code == 200
                 assert time.monotonic() < end
@@ -121,7 +122,7 @@ async def test_an_unavailable_collector_is_logged_once_and_blocks_nobody(
             await client.post("/nlip", json=message)
     begun = time.monotonic()
     await gateway.stop()
-    assert time.monotonic() - begun < 3.0
+    assert time.monotonic() - begun < 10.0
     logged = [
         f"{record.levelname} {record.getMessage()}" for record in caplog.records if not record.name.startswith("httpx2")
     ]

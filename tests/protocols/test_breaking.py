@@ -61,7 +61,7 @@ class Bridge:
 
     async def say(self, *words: str) -> list[str]:
         """What becomes of each: ``fine``, or why not."""
-        async with httpx2.AsyncClient(trust_env=False, timeout=30.0) as client:
+        async with httpx2.AsyncClient(trust_env=False) as client:
             said = {"format": "text", "subformat": "english"}
             replies = [await client.post(f"{self.near.url}/nlip", json={**said, "content": word}) for word in words]
         return [reply.json()["content"] for reply in replies]

@@ -47,11 +47,11 @@ class Wire(asyncio.Transport):
         pass
 
 
-def connect(app: Application) -> tuple[Http, Wire]:
+def connect(app: Application, wire: Wire | None = None) -> tuple[Http, Wire]:
     config = uvicorn.Config(app, http=Http, log_config=None, lifespan="off", server_header=False, date_header=False)
     config.load()
     protocol = Http(config=config, server_state=uvicorn.Server(config).server_state, app_state={})
-    wire = Wire()
+    wire = wire or Wire()
     protocol.connection_made(wire)
     return protocol, wire
 
@@ -90,6 +90,52 @@ async def test_a_head_goes_out_with_the_first_piece_of_its_body() -> None:
     go_on.set()
     await settle()
     assert wire.written == [b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab", b"cd"]
+
+
+class StrictWire(Wire):
+    """A connection that rejects what is written after it was lost, as uvloop's do."""
+
+    is_lost = False
+
+    def write(self, data: Any) -> None:
+        if self.is_lost:
+            raise RuntimeError("the handler is closed")
+        super().write(data)
+
+
+UNWRITTEN: dict[str, list[Any]] = {
+    "head": [start()],
+    "head and piece": [start(), body(b"one", more=True)],
+    "piece": [start(), None, body(b"one", more=True)],
+    "end": [start(), body(b"one", more=True), body(b"two")],
+}
+
+
+@pytest.mark.parametrize("what", ["lost", "cut off"])
+@pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
+@pytest.mark.parametrize("sent", UNWRITTEN)
+async def test_nothing_is_written_after_the_connection_has_ended(sent: str, fails: bool, what: str) -> None:
+    """uvicorn logged "Exception in callback Cycle.flush"."""
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in UNWRITTEN[sent]:
+            await (settle() if message is None else send(message))
+        before.extend(wire.written)
+        wire.abort()
+        if what == "lost":  # before the next pass of the event loop
+            wire.is_lost = True
+            protocol.connection_lost(None)
+        if fails:
+            raise ValueError("of the application")
+
+    before: list[bytes] = []
+    wire = StrictWire()
+    protocol, _ = connect(app, wire)
+    protocol.data_received(request())
+    await settle(20)
+    assert errors == [] and wire.written == before
 
 
 async def test_the_head_of_a_stream_does_not_wait_for_its_first_event() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 
@@ -20,7 +21,7 @@ BODY = b'{"format":"text","subformat":"english","content":"Upgrade: h2c"}'
 
 
 def heard(port: int, *pieces: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as connection:
         try:
             for piece in pieces:
                 connection.sendall(piece)
@@ -39,7 +40,7 @@ def head(*more: bytes) -> bytes:
 
 def test_headers_without_end_are_refused(serve: Serve, home: Path) -> None:
     port = serve(Gateway(echo, home=home)).port
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as connection:
         connection.sendall(b"POST /nlip HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             for _ in range(10_000):
@@ -79,7 +80,7 @@ def kept_open(text: str) -> bytes:
 
 def test_an_answer_is_one_piece_on_the_wire(serve: Serve, home: Path) -> None:
     port = serve(Gateway(echo, home=home)).port
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as connection:
         for text in ("one", "two"):
             connection.sendall(kept_open(text))
             head, end, body = connection.recv(65536).partition(b"\r\n\r\n")
@@ -169,10 +170,10 @@ def test_a_client_that_leaves_with_requests_in_the_pipeline_leaves_no_error(
         return "too late"
 
     server = serve(Gateway(long, home=home))
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE) as connection:
         connection.sendall(kept_open("first") + kept_open("second"))
         time.sleep(0.5)
-    until = time.monotonic() + 10
+    until = time.monotonic() + DEADLINE
     while not ended and time.monotonic() < until:
         time.sleep(0.05)
     assert ended == ["first"]

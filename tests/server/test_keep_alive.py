@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway, Turn, agent
 
 
@@ -24,7 +25,7 @@ class Client:
     """One connection that stays open."""
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(host, 0))
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE, source_address=(host, 0))
         self._buffer = b""
 
     def ask(self, *pieces: bytes) -> tuple[bytes, dict[str, object]]:
@@ -128,8 +129,8 @@ def test_a_client_that_leaves_frees_its_agent_at_a_later_request_too(serve: Serv
     with connected(serve(Gateway(patient, home=home)).port) as client:
         assert client.ask(request("now!"))[1]["content"] == "here"
         client.socket.sendall(request("wait"))
-        assert begun.wait(10)
-    assert freed.wait(10)
+        assert begun.wait(DEADLINE)
+    assert freed.wait(DEADLINE)
 
 
 def test_a_later_request_may_ask_for_a_stream(serve: Serve, home: Path) -> None:

@@ -20,6 +20,7 @@ import httpx2
 import pytest
 
 from conftest import serving
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Gateway
 from sabir.agents.echo import echo
@@ -63,7 +64,7 @@ def sabir_serve(home: Path, *arguments: str, config: str | None = None, cwd: Pat
         yield Process(process, url.group(), printed)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(DEADLINE)
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -82,7 +83,7 @@ def wait_ready(url: str, home: Path) -> None:
     end = time.monotonic() + 60
     while True:
         try:
-            if httpx2.get(url + "/health/ready", verify=trust(home), timeout=5).status_code == 200:
+            if httpx2.get(url + "/health/ready", verify=trust(home)).status_code == 200:
                 return
         except (httpx2.TransportError, ssl.SSLError, OSError):
             pass
@@ -126,7 +127,7 @@ def test_serve_prints_where_everything_is_and_always_has_echo(tmp_path: Path) ->
     with sabir_serve(tmp_path) as running:
         assert "listening on http://127.0.0.1:" in running.printed[0]
         assert any(running.url + "/nlip" in line for line in running.printed)
-        reply = httpx2.post(running.url + "/nlip/echo", content=say("hi"), timeout=10)
+        reply = httpx2.post(running.url + "/nlip/echo", content=say("hi"))
         assert reply.json()["content"] == "You said: hi"
         assert (tmp_path / "state" / "sabir.db").exists()
 
@@ -173,14 +174,14 @@ def test_a_plain_function_must_be_decorated() -> None:
 def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(AGENTS)
     config = f"{QUIET}agents: [{{id: slow, use: 'mine:slow'}}]\n"
-    with sabir_serve(tmp_path, config=config) as running, httpx2.Client(timeout=10) as other:
+    with sabir_serve(tmp_path, config=config) as running, httpx2.Client() as other:
         assert other.get(running.url + "/health/live").status_code == 200
         host, port = running.url.removeprefix("http://").split(":")
         body = say("work")
         with socket.create_connection((host, int(port))) as raw:
             head = f"POST /nlip/slow HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n\r\n"
             raw.sendall(head.encode() + body)
-            end = time.monotonic() + 20
+            end = time.monotonic() + DEADLINE
             while other.get(running.url + "/health").json()["running"] == 0:
                 assert time.monotonic() < end
             running.process.send_signal(signal.SIGTERM)
@@ -196,7 +197,7 @@ def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
             while b"done: work" not in answer and (piece := raw.recv(65536)):
                 answer += piece
             assert b"done: work" in answer
-        assert running.process.wait(15) in (0, -signal.SIGTERM)
+        assert running.process.wait(DEADLINE) in (0, -signal.SIGTERM)
         assert running.process.stderr is not None
         printed = running.process.stderr.read()
         assert re.search(r"INFO Stopping; waiting up to 30 s for 1 running turn\n(?s:.*)INFO Stopped\n$", printed), (
@@ -207,7 +208,7 @@ def test_running_turns_finish_and_new_ones_get_503(tmp_path: Path) -> None:
 def test_a_gateway_with_nothing_to_do_says_that_it_stops_and_has_stopped(tmp_path: Path) -> None:
     with sabir_serve(tmp_path, config=QUIET) as running:
         running.process.send_signal(signal.SIGTERM)
-        running.process.wait(15)
+        running.process.wait(DEADLINE)
         assert running.process.stderr is not None
         lines = [line.partition(" INFO ")[2] for line in running.process.stderr.read().splitlines()]
         assert lines == ["Stopping; no turn is running", "Stopped"]
@@ -217,7 +218,7 @@ def test_the_collector_passes_over_what_was_there_at_the_start(tmp_path: Path) -
     """Full collections of all that a gateway imports stopped it again and again, which was the tail of its answers."""
     (tmp_path / "mine.py").write_text(AGENTS)
     with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: frozen, use: 'mine:frozen'}}]\n") as running:
-        body = httpx2.post(running.url + "/nlip/frozen", content=say("how many?"), timeout=10).json()["content"]
+        body = httpx2.post(running.url + "/nlip/frozen", content=say("how many?")).json()["content"]
     assert int(body) > 50_000
 
 
@@ -225,7 +226,7 @@ def test_threads_take_turns_sooner_than_python_lets_them(tmp_path: Path) -> None
     """A busy event loop kept the store's thread waiting for Python's 5 ms, several times for each commit."""
     (tmp_path / "mine.py").write_text(AGENTS)
     with sabir_serve(tmp_path, config=f"{QUIET}agents: [{{id: interval, use: 'mine:interval'}}]\n") as running:
-        interval = httpx2.post(running.url + "/nlip/interval", content=say("how long?"), timeout=10).json()["content"]
+        interval = httpx2.post(running.url + "/nlip/interval", content=say("how long?")).json()["content"]
     assert float(interval) == pytest.approx(SWITCH_SECONDS)
     assert sys.getswitchinterval() > SWITCH_SECONDS
 
@@ -235,15 +236,15 @@ def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None
     config = f"{QUIET}workers: 2\nagents: [{{id: pid, use: 'mine:pid'}}]\n"
     with sabir_serve(tmp_path, config=config) as running:
         pids: set[str] = set()
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE
         while len(pids) < 2 and time.monotonic() < end:
-            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"])
+            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?")).json()["content"])
         assert len(pids) == 2
         victim = int(pids.pop())
         os.kill(victim, signal.SIGKILL)
         while time.monotonic() < end:  # a new one takes its place
             try:
-                seen = httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"]
+                seen = httpx2.post(running.url + "/nlip/pid", content=say("who?")).json()["content"]
             except httpx2.TransportError:
                 continue
             if seen not in {str(victim), *pids}:
@@ -251,12 +252,12 @@ def test_several_workers_serve_one_port_and_die_together(tmp_path: Path) -> None
         else:
             pytest.fail("no new worker came")
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(20) == 0
+        assert running.process.wait(DEADLINE) == 0
 
 
 def counted(url: str) -> int:
     """How many turns ``/metrics`` tells of."""
-    shown = httpx2.get(url + "/metrics", timeout=20).text
+    shown = httpx2.get(url + "/metrics").text
     return sum(int(line.rpartition(" ")[2]) for line in shown.splitlines() if line.startswith("sabir_turns_total{"))
 
 
@@ -269,7 +270,7 @@ def test_metrics_tell_of_all_workers_and_what_a_dead_one_counted_stays_counted(t
 
         def ask() -> None:
             nonlocal asked
-            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?"), timeout=10).json()["content"])
+            pids.add(httpx2.post(running.url + "/nlip/pid", content=say("who?")).json()["content"])
             asked += 1
 
         while len(pids) < 2 and time.monotonic() < end:
@@ -296,7 +297,7 @@ def test_workers_whose_process_was_killed_stop_too_and_free_the_port(tmp_path: P
     end = time.monotonic() + 40
     while time.monotonic() < end:
         try:
-            httpx2.get(running.url + "/health/live", timeout=5)
+            httpx2.get(running.url + "/health/live")
         except httpx2.ConnectError:
             return
         except httpx2.TransportError:
@@ -340,7 +341,7 @@ def test_a_stopping_gateway_ends_even_if_a_part_of_it_never_does(tmp_path: Path,
         url = process.stdout.readline().rpartition(" ")[2].strip()
         wait_ready(url, tmp_path)
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=20)
+        _, complaint = process.communicate(timeout=DEADLINE)
     finally:
         process.kill()
     assert process.returncode == code
@@ -351,7 +352,7 @@ def test_a_gateway_that_ended_in_time_leaves_the_process_it_ran_in_alone(home: P
     with serving(Gateway(echo, home=home)) as served:
         served.server.handle_exit(signal.SIGTERM, None)
         assert any(isinstance(item, threading.Timer) for item in threading.enumerate())
-    end = time.monotonic() + 10
+    end = time.monotonic() + DEADLINE
     while any(isinstance(item, threading.Timer) for item in threading.enumerate()):
         assert time.monotonic() < end, "the watch would end this process"
         time.sleep(0.01)
@@ -436,9 +437,9 @@ def test_where_it_listens_is_said_once_and_when_every_worker_answers(tmp_path: P
             said = process.stdout.readline()
             assert said.startswith("Sabir is listening on http://127.0.0.1:")
             url = said.split()[-1]
-            assert httpx2.get(f"{url}/health/ready", timeout=10).status_code == 200  # the first that asks is answered
+            assert httpx2.get(f"{url}/health/ready").status_code == 200  # the first that asks is answered
             process.send_signal(signal.SIGTERM)
-            rest, _ = process.communicate(timeout=20)
+            rest, _ = process.communicate(timeout=DEADLINE)
         finally:
             process.kill()
     assert process.returncode == 0
@@ -456,7 +457,7 @@ def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
         tried = subprocess.run(hint.removeprefix("Try:"), shell=True, capture_output=True, text=True, cwd=tmp_path)
         assert tried.returncode == 0 and tried.stdout, tried.stderr
         context = trust(tmp_path)
-        reply = httpx2.post(running.url + "/nlip", content=say("hi"), verify=context, timeout=10)
+        reply = httpx2.post(running.url + "/nlip", content=say("hi"), verify=context)
         assert reply.status_code == 200
         host, port = running.url.removeprefix("https://").split(":")
         old = ssl.create_default_context(cafile=str(tmp_path / "state" / "dev-tls" / "cert.pem"))
@@ -484,9 +485,9 @@ def test_plain_http_on_the_network_is_refused_unless_a_proxy_has_tls(host: str) 
 def test_a_foreign_host_or_origin_is_refused_on_loopback(tmp_path: Path) -> None:
     """DNS rebinding: a page of another site must not reach a gateway on this machine."""
     with sabir_serve(tmp_path, config=QUIET) as running:
-        ok = httpx2.post(running.url + "/nlip", content=say("hi"), headers={"origin": running.url}, timeout=10)
+        ok = httpx2.post(running.url + "/nlip", content=say("hi"), headers={"origin": running.url})
         assert ok.status_code == 200
         for header in ({"host": "evil.example"}, {"origin": "https://evil.example"}, {"origin": "null"}):
-            refused = httpx2.post(running.url + "/nlip", content=say("hi"), headers=header, timeout=10)
+            refused = httpx2.post(running.url + "/nlip", content=say("hi"), headers=header)
             assert refused.status_code == 403, header
             assert refused.json()["messagetype"] == "error"

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from deadline import DEADLINE
 from sabir.bus import Letter
 from sabir.bus.store import StoreBus
 from sabir.dialogues.service import Dialogues
@@ -43,7 +44,7 @@ async def opened() -> AsyncIterator[Opened]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -99,7 +100,7 @@ async def test_who_waits_for_a_message_of_another_node_is_woken(address: str, op
             await other.open()
             await other.send(Letter("jules", b"x"))
             await other.close()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE):
                 await woken.wait()  # nothing else would wake it
     finally:
         await bus.close()

@@ -11,6 +11,7 @@ import asyncpg
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.gateway.endpoints import metrics
@@ -22,12 +23,12 @@ from stores.private_postgres import PrivatePostgres
 async def health(gateway: Gateway) -> tuple[int, str]:
     transport = httpx2.ASGITransport(gateway)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-        said = await client.get("/health/ready", timeout=30)
+        said = await client.get("/health/ready")
         return said.status_code, said.json()["status"]
 
 
 async def until(gateway: Gateway, wanted: tuple[int, str]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while await health(gateway) != wanted:
             await asyncio.sleep(0.01)
 
@@ -36,7 +37,7 @@ async def turn(gateway: Gateway) -> int:
     transport = httpx2.ASGITransport(gateway)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
         body = {"format": "text", "subformat": "english", "content": "hi"}
-        return (await client.post("/nlip", json=body, timeout=30)).status_code
+        return (await client.post("/nlip", json=body)).status_code
 
 
 @pytest.fixture

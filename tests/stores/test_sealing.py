@@ -208,7 +208,7 @@ async def counting(turn: Turn) -> str:
 
 def asked(url: str, **more: Any) -> dict[str, Any]:
     message = {"format": "text", "subformat": "english", "content": f"say {WORD}", **more}
-    return dict(httpx2.post(f"{url}/nlip", json=message, timeout=15).json())
+    return dict(httpx2.post(f"{url}/nlip", json=message).json())
 
 
 def test_a_gateway_with_a_key_leaves_nothing_readable(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir.agent import Agent
 from sabir.exchange.conversations import Conversations
 from sabir.exchange.exchange import Exchange
@@ -76,7 +77,7 @@ MakeNode = Callable[..., Awaitable[Node]]
 
 async def until(done: Callable[[TaskRow], bool], here: Node, task_id: str) -> TaskRow:
     """Looks at the task until this is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while True:
             task = await here.tasks.find(task_id, ADA)
             if done(task):

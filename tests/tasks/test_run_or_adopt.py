@@ -81,7 +81,7 @@ def test_a_request_that_waits_for_its_turn_does_not_poll(
     monkeypatch.setattr(store, "task", counted)
     path, body, headers = ASKED[protocol]
     accept = {"accept": "application/json, text/event-stream" if protocol == "mcp" else "application/json"}
-    answer = httpx2.post(f"{served.url}{path}", json=body, headers={**accept, **headers}, timeout=30)
+    answer = httpx2.post(f"{served.url}{path}", json=body, headers={**accept, **headers})
     assert "done at last" in answer.text, answer.text
     assert reads <= 5  # when it begins to wait, and when the task has changed
 
@@ -97,7 +97,7 @@ def test_a_new_conversation_is_not_looked_up_and_is_found_again(
     def sent(**more: str) -> Any:
         message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": "hi"}], **more}
         call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-        answer = httpx2.post(f"{served.url}/a2a/counting", json=call, headers={"a2a-version": "1.0"}, timeout=30)
+        answer = httpx2.post(f"{served.url}/a2a/counting", json=call, headers={"a2a-version": "1.0"})
         return answer.json()["result"]["task"]
 
     first = sent()

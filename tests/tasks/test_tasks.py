@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.errors import Conflict, NotFound, RateLimited, ShuttingDown, TurnFailed
 from sabir.events import Delta, Progress, Question
@@ -197,7 +198,7 @@ async def test_cancel_reaches_the_agent(node: MakeNode) -> None:
     await begun.wait()
     ended = await here.tasks.cancel(task.id, ADA)
     assert (ended.state, ended.fault_code) == ("cancelled", "cancelled")
-    await asyncio.wait_for(stopped.wait(), 5)
+    await asyncio.wait_for(stopped.wait(), DEADLINE)
     with pytest.raises(Conflict, match=r"already ended \(cancelled\)"):
         await here.tasks.cancel(task.id, ADA)
     lines = await here.store.audit_lines()

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from conftest import serving
+from deadline import DEADLINE
 from sabir import Gateway, agent
 from sabir.guard.filters.base import Filters
 from sabir.message import Message
@@ -63,7 +64,7 @@ async def test_what_a_filter_takes_out_is_not_stored_with_a_task(case: str, home
         async with httpx2.AsyncClient(trust_env=False) as http:
             answer = await http.post(served.url + path, json=body, headers=headers)
             assert answer.is_success, answer.text
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             while not heard:
                 await asyncio.sleep(0.01)
         assert KEY not in heard[0]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.errors import Conflict
 from sabir.message import Message
@@ -146,7 +147,7 @@ async def test_cancel_on_one_node_reaches_the_agent_on_another(node: MakeNode) -
     task = await here.tasks.submit(asked("go"))
     await worker.begun.wait()
     assert (await there.tasks.cancel(task.id, ADA)).state == "cancelled"
-    await asyncio.wait_for(worker.stopped.wait(), 5)
+    await asyncio.wait_for(worker.stopped.wait(), DEADLINE)
     assert (await here.tasks.find(task.id, ADA)).state == "cancelled"
     assert worker.calls == 1
 
@@ -300,7 +301,7 @@ async def test_a_node_that_lost_its_lease_stops_and_cannot_overwrite_its_heir(no
         await here.store.renew_tasks(here.tasks.node, (task.id,), 0.0)
         taken = await here.store.claim_task("heir", 600.0, ("worker",))
     assert taken.id == task.id
-    await asyncio.wait_for(worker.stopped.wait(), 5)
+    await asyncio.wait_for(worker.stopped.wait(), DEADLINE)
     seen = await here.tasks.find(task.id, ADA)
     assert (seen.node, seen.state, seen.reply) == ("heir", "working", None)
 

@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from conftest import serving
+from deadline import DEADLINE
 from free_ports import free_port
 from openai_server import calls, scripted
 from peers_venv import python_of
@@ -78,7 +79,7 @@ def http_time(programs: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(DEADLINE)
 
 
 def is_open(port: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from sabir import Message, Part, Question, Turn
 from sabir.errors import ConfigError, Forbidden, TurnFailed
 from sabir.tools import CallOptions, Toolbox, ToolCall, tool
@@ -230,7 +231,7 @@ async def test_functions_that_block_run_at_once_too() -> None:  # MW-19, MW-62
     @tool
     def meets() -> str:
         """Waits for seven others."""
-        together.wait(10)
+        together.wait(DEADLINE)
         return "met"
 
     results = await Toolbox([meets]).call(turn(), [ToolCall(str(number), "meets") for number in range(8)])
@@ -243,13 +244,13 @@ async def test_functions_that_hang_do_not_hold_up_the_threads_of_others() -> Non
     @tool
     def hangs() -> str:
         """Never answers in time."""
-        going.wait(30)
+        going.wait(2 * DEADLINE)
         return "late"
 
     box = Toolbox([hangs], CallOptions(seconds=0.05))
     results = await box.call(turn(), [ToolCall(str(number), "hangs") for number in range(20)])
     assert {result.status for result in results} == {"error"}
-    async with asyncio.timeout(5):  # the event loop's own pool is free: uploads and searches need it
+    async with asyncio.timeout(DEADLINE):  # the event loop's own pool is free: uploads and searches need it
         assert await asyncio.to_thread(lambda: "free") == "free"
     going.set()
 

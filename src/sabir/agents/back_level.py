@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from sabir.agent import Agent
+from sabir.agent import Agent, why_not_anonymous
 from sabir.aio import Closing
 from sabir.events import Event, Reply
 from sabir.message import Message, Part, binary_part, text_part
@@ -66,10 +66,8 @@ class BackLevel:
                 yield Reply(reply)
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """Anonymity, as decided by the agent behind it, which may forward questions (PAPER-ANON)."""
-        propose = getattr(self.inner, "propose_anonymous", None)
-        why: str | None = await propose(conversation) if propose is not None else None
-        return why
+        """Agree to anonymity only if the agent behind it does (PAPER-ANON)."""
+        return await why_not_anonymous((self.inner,), conversation)
 
     async def _transcribed(self, message: Message) -> Message:
         assert self._hear is not None

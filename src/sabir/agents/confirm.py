@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sabir.agent import Agent
+from sabir.agent import Agent, why_not_anonymous
 from sabir.aio import Closing
 from sabir.events import Event, Field, Question, Reply
 from sabir.guard.assent import assent
@@ -57,10 +57,8 @@ class Confirm:
         yield Reply(Message.text("Nothing was done. Please say it again in other words."))
 
     async def propose_anonymous(self, conversation: str) -> str | None:
-        """Anonymity, as decided by the agent behind it, which may forward questions (PAPER-ANON)."""
-        propose = getattr(self.inner, "propose_anonymous", None)
-        why: str | None = await propose(conversation) if propose is not None else None
-        return why
+        """Agree to anonymity only if the agent behind it does (PAPER-ANON)."""
+        return await why_not_anonymous((self.inner,), conversation)
 
 
 def _question(form: Form) -> Question:

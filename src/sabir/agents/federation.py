@@ -24,7 +24,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sabir.agent import Agent, agent
+from sabir.agent import Agent, agent, why_not_anonymous
 from sabir.aio import Closing, cancel_and_wait
 from sabir.card import Card, required_policies
 from sabir.errors import SabirError, TurnFailed
@@ -33,7 +33,6 @@ from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
 
 from .agreement import agree, groups
-from .anonymity import why_not_anonymous
 from .turn_taking import TurnTaking
 
 logger = logging.getLogger("sabir")
@@ -88,7 +87,7 @@ class Federation:
         names = [member.card.name for member in members]
         if not members or len(set(names)) != len(names):
             raise ValueError("a federation needs members with unique names")
-        words = description or f"Asks {', '.join(names)} and combines what they say"
+        words = description or f"Asks {len(names)} agents and combines what they say"
         skills = tuple({skill.id: skill for member in members for skill in member.card.skills}.values())
         cards = [member.card for member in (*members, *((integrator,) if integrator is not None else ()))]
         self.card = Card(name=name, description=words, skills=skills, policies=required_policies(cards))

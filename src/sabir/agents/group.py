@@ -12,14 +12,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sabir.agent import Agent
+from sabir.agent import Agent, why_not_anonymous
 from sabir.card import Card, Policy, required_policies
 from sabir.errors import ConfigError, Forbidden, SabirError, Unauthenticated
 from sabir.events import Event, Progress, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.turn import Turn
-
-from .anonymity import why_not_anonymous
 
 NOTIFICATION: Final = "notification"  # the type of a message without a reply
 FAILED: Final = "failed"  # label of the part that says which members failed, and why
@@ -37,7 +35,7 @@ class AgentGroup:
             raise ConfigError("a group needs members with unique names")
         self.members = tuple(members)
         self.publish: Callable[[Turn], Awaitable[None]] | None = None  # if there is a bus
-        words = description or f"Asks {', '.join(names)} and returns what each of them says"
+        words = description or f"Asks {len(names)} agents and returns what each of them says"
         self.card = Card(name, words, policies=self._required())
 
     def _required(self) -> tuple[Policy, ...]:
@@ -48,7 +46,7 @@ class AgentGroup:
         return await why_not_anonymous(self.members, conversation)
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        names = ", ".join(member.card.name for member in self.members)
+        names = self._whom()
         if turn.message.messagetype == NOTIFICATION and self.publish is not None:
             await self.publish(turn)
             yield Reply(Message.text(f"Sent to {names}"))
@@ -71,6 +69,10 @@ class AgentGroup:
             parts.append(json_part(failed, label=FAILED))
         yield Reply(Message.of(text_part("\n".join(words)), *parts))
 
+    def _whom(self) -> str:
+        """Who is asked, for a note to the caller."""
+        return ", ".join(member.card.name for member in self.members)
+
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
         """A member's answer, or why it failed; None if the caller may not use this member."""
         try:
@@ -88,6 +90,9 @@ class ListedGroup(AgentGroup):
 
     def _required(self) -> tuple[Policy, ...]:
         return ()  # a caller may be unable to use the member that requires something; the exchange checks each of them
+
+    def _whom(self) -> str:
+        return f"the members of {self.card.name}"
 
     async def _ask(self, turn: Turn, member: Agent) -> Message | SabirError | None:
         sub = turn.sub(turn.message, member, history=True, checked=True)

@@ -10,6 +10,8 @@ import logging
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from sabir.bus import Bus, Letter
 from sabir.bus.base import LetterReceiver
 from sabir.cluster import wire as nodes
@@ -58,7 +60,8 @@ class GroupDoor(Door):
             await receiver.stop()
 
     async def _publish(self, name: str, turn: Turn) -> None:
-        body = nodes.encode(nodes.NodeRequest.of(turn))
+        asked = msgspec.structs.replace(nodes.NodeRequest.of(turn), conversation=turn.conversation_for_others())
+        body = nodes.encode(asked)
         await self._bus.publish(Letter(f"{PREFIX}{name}", body, turn.id, order=turn.conversation.id))
 
     async def _take(self, member: str, letter: Letter) -> None:
@@ -72,6 +75,7 @@ class GroupDoor(Door):
             f"{letter.id}/{member}",
             hops=asked.hops,
             seen=asked.seen,
+            agreed=asked.conversation.agreed,
         )
         try:
             await self._services.tasks.submit(ask)

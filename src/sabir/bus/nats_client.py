@@ -82,7 +82,7 @@ class QuickClient(Client):
     def _write_joined(self) -> None:
         """One system call for all messages of a pass: under load that is most of the cost of a message."""
         joined, self._joined = self._joined, []
-        if self.wire is not None:
+        if self.wire is not None and not self.wire.is_closing():  # it may have been lost since
             self.wire.writelines(joined)
 
     async def _read_loop(self) -> None:

@@ -24,6 +24,13 @@ class HoldsUploads(Protocol):
     def of(self, conversation: str, caller: Caller) -> OpensUploads: ...
 
 
+def with_agreed(conversation: Conversation, ask: TurnRequest) -> Conversation:
+    """The conversation of a request, with the agreements of the turn that an agent sends it for."""
+    if not ask.agreed:
+        return conversation
+    return msgspec.structs.replace(conversation, agreed={**conversation.agreed, **ask.agreed})
+
+
 def new_turn(
     exchange: Exchange,
     ask: TurnRequest,
@@ -35,8 +42,7 @@ def new_turn(
 ) -> Turn:
     """Build the turn of a request, and set it on the sink."""
     guard, attachments = exchange.guard, exchange.attachments
-    if ask.agreed:
-        conversation = msgspec.structs.replace(conversation, agreed={**conversation.agreed, **ask.agreed})
+    conversation = with_agreed(conversation, ask)
     seconds = guard.quotas.turn_seconds if ask.seconds is None else ask.seconds
     turn = sink.turn = Turn(
         message=ask.message.without_tokens(),

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from sabir.agent import Agent
+from sabir.agent import Agent, why_not_anonymous
 from sabir.agents.llm import LLM, LLMOptions, Price, model_of
 from sabir.card import Card
 from sabir.errors import BadMessage, SabirError
@@ -71,6 +71,10 @@ class ConfigurableAgent(ChatAgent):
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         async for event in self.as_agent(routed=self._config.enable_nlip)(turn):
             yield event
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if every agent that it uses as a tool does (PAPER-ANON)."""
+        return await why_not_anonymous(self._config.tool_manager.toolbox.agents, conversation)
 
     def as_agent(self, *, routed: bool) -> LLM:
         router = self._config.nlip_router if routed else None
@@ -162,6 +166,10 @@ class _WatchedToolbox(Toolbox):
         self._router = router
         self._request = request
         self._chunks = chunks
+
+    @property
+    def agents(self) -> list[Agent]:
+        return self._box.agents
 
     async def load(self) -> None:
         await self._box.load()

@@ -75,6 +75,10 @@ class Orchestrator(ChatAgent):
         async for event in self._ensemble(self.enable_nlip)(turn):
             yield event
 
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if every member does (PAPER-ANON)."""
+        return await self._ensemble(self.enable_nlip).propose_anonymous(conversation)
+
     def as_agent(self, *, routed: bool) -> Ensemble:
         return self._ensemble(routed)
 

@@ -152,10 +152,15 @@ class Cycle(RequestResponseCycle):
                 self.connection.tasks.discard(self.task)
                 self.task = None
 
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the connection takes nothing more."""
+        return self.disconnected or self.transport.is_closing()
+
     async def _give_up(self) -> None:
         if self._head is not None:
             self.response_started = False  # nothing of the response was written
-        if not self.response_started and not self.disconnected:
+        if not self.response_started and not self._has_ended:
             self._head, self._pieces, self.chunked_encoding, self.expected_content_length = None, b"", None, 0
             await self.send_500_response()
         else:
@@ -228,10 +233,10 @@ class Cycle(RequestResponseCycle):
             self.connection.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write whatever is ready: the head, and pieces of a stream."""
+        """Write whatever is ready: the head, and pieces of a stream; nothing if the connection has ended meanwhile."""
         head, self._head = self._head, None
         pieces, self._pieces = self._pieces, b""
-        if head is not None or pieces:
+        if (head is not None or pieces) and not self._has_ended:
             self.transport.write((head or b"") + pieces)
 
     def _write(self, body: bytes, *, more: bool) -> None:

@@ -104,6 +104,7 @@ def ask_of(task: TaskRow, caller: Caller, seconds: float) -> TurnRequest:
         trace=task.detail.get("trace"),
         hops=task.detail.get("hops", 0),
         seen=tuple(task.detail.get("seen", ())),
+        agreed=task.detail.get("agreed", {}),
     )
 
 

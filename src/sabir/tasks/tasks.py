@@ -19,6 +19,7 @@ from sabir.events import Event, Progress
 from sabir.exchange.conversations import KIND, Tokens
 from sabir.exchange.exchange import Exchange
 from sabir.exchange.request import EventSink, TurnRequest
+from sabir.exchange.turns import with_agreed
 from sabir.ids import ordered_id
 from sabir.message import Message, token_kind
 from sabir.stores.base import Store, TaskEvent, TaskRow
@@ -150,6 +151,7 @@ class Tasks:
         """The conversation of the request, if data may flow in it."""
         exchange = self.exchange
         there = await exchange.conversations.agreed_in(exchange.conversations.sort(ask.message.tokens, caller), caller)
+        there = with_agreed(there, ask)
         if not ask.message.is_control:
             exchange.agreements.admit(exchange.agents[agent].card, there.agreed, caller)
         return there
@@ -181,6 +183,8 @@ class Tasks:
         now = time.time()
         again = {"caller": msgspec.to_builtins(caller), "hops": ask.hops, "seen": list(ask.seen)}
         again["trace"] = None if there.agreed.get("anonymous") else ask.trace
+        if ask.agreed:
+            again["agreed"] = ask.agreed
         return TaskRow(
             id=task_id,
             owner=caller.id,

@@ -58,6 +58,7 @@ def agent_tool(agent: Agent, name: str | None = None) -> Tool:
         kind="agent",
         server=card.name,
         repeatable=card.repeatable,
+        agent=agent,
     )
 
 
@@ -68,6 +69,7 @@ class McpTools:
         """``only`` names the tools that are offered (empty: all), ``confirm`` those that need the caller's consent."""
         self.name = name
         self._server = server
+        self.agent: Agent = server  # type: ignore[assignment]  # a Peer is an Agent
         self._only = frozenset(only)
         self._confirm = frozenset(confirm)
 
@@ -85,7 +87,7 @@ class McpTools:
     def _tool(self, name: str, listed: Mapping[str, Any]) -> Tool:
         async def run(turn: Turn, arguments: Mapping[str, Any]) -> tuple[Part, ...]:
             message = Message.of(json_part(dict(arguments), label=name))
-            return _said_once(await _answer(self._server, turn, message))  # type: ignore[arg-type]  # a Peer is an Agent
+            return _said_once(await _answer(self.agent, turn, message))
 
         hints = listed.get("annotations") or {}
         return Tool(
@@ -98,6 +100,7 @@ class McpTools:
             repeatable=bool(hints.get("idempotentHint") or hints.get("readOnlyHint")),
             confirm=name in self._confirm,
             output_schema=listed.get("outputSchema"),
+            agent=self.agent,
         )
 
 

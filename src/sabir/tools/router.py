@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sabir.agent import Agent
+from sabir.agent import Agent, why_not_anonymous
 from sabir.aio import Closing
 from sabir.card import Card
 from sabir.errors import BadInput
@@ -149,6 +149,11 @@ class Router:
         async with Closing(self.agent(turn)) as events, Closing(self._passed_on(events)) as passed:
             async for event in passed:
                 yield event
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if its agent, and every agent that it uses as a tool, does (PAPER-ANON)."""
+        asked = (*((self.agent,) if self.agent is not None else ()), *self.toolbox.agents)
+        return await why_not_anonymous(asked, conversation)
 
     async def _run(self, turn: Turn, routing: Routing) -> Message:
         results = await self.results(turn, routing)

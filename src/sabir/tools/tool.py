@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from sabir.agent import in_thread
+from sabir.agent import Agent, in_thread
 from sabir.errors import ConfigError, TurnFailed
 from sabir.message import JSON, Message, Part, json_part, text_part
 from sabir.signature import Signature
@@ -69,6 +69,7 @@ class Tool:
     confirm: bool = False  # whether each call needs the caller's consent
     internal: bool = False  # part of how agents work together; callers need no right to it
     output_schema: Mapping[str, Any] | None = None
+    agent: Agent | None = field(default=None, repr=False)  # to whom it passes what it is asked
 
     @property
     def own_name(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sabir.agent import Agent
 from sabir.errors import Cancelled, Refused, SabirError, TurnFailed
 from sabir.events import Field, Question
 from sabir.message import Message, Part
@@ -78,6 +79,12 @@ class Toolbox(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The agents that its tools ask: also those of sources whose tools are not listed yet."""
+        found = [getattr(item, "agent", None) for item in (*self._tools.values(), *self._sources)]
+        return list({id(item): item for item in found if item is not None}.values())
 
     def find(self, name: str) -> Tool | None:
         """The tool with this name, or None."""

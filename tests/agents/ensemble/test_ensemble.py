@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from deadline import DEADLINE
 from sabir import Gateway, Message, Question, Turn, agent
 from sabir.agents.ensemble import Ensemble, EnsembleOptions
 from sabir.agents.ensemble.state import MemberAnswered, MemberFailed, MemberVoted, PanelState
@@ -135,7 +136,7 @@ async def test_a_new_answer_interrupts_those_who_have_not_seen_it() -> None:
     slow = when(lambda said: "Rhine" in said, vote("agent1"), {"seconds": 60, "say": ""})
     bob = member("bob", slow, slow, slow)
     alice = member("alice", answer("Rhine"), vote("agent1"))
-    said, _ = await asyncio.wait_for(run(Ensemble([alice, bob])), 10)
+    said, _ = await asyncio.wait_for(run(Ensemble([alice, bob])), DEADLINE)
     assert outcome(said)["votes"] == {"alice": "alice", "bob": "alice"}
     assert len(bob.model.asked) == 2  # type: ignore[attr-defined]  # interrupted once, then asked with the answer
 
@@ -184,7 +185,7 @@ async def test_a_crashing_and_a_silent_member_are_named_and_the_others_go_on() -
         return ""
 
     alice = member("alice", answer("Rhine"), *[vote("agent1")] * 5)
-    options = EnsembleOptions(step_seconds=0.2, present=False)
+    options = EnsembleOptions(step_seconds=1.0, present=False)
     said, _ = await run(Ensemble([alice, crash, silent], options=options))
     assert outcome(said)["failed"] == {"crash": "the disk is full", "silent": "no answer in time"}
     assert said.text == "Rhine"
@@ -202,7 +203,7 @@ async def test_nobody_answers_and_the_reasons_are_said() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (EnsembleOptions(seconds=0.3, present=False), "the time of 0.3 s is up"),
+        (EnsembleOptions(seconds=1.0, present=False), "the time of 1 s is up"),
         (EnsembleOptions(tokens=1, present=False), "the budget of 1 tokens is used up"),
         (EnsembleOptions(steps=1, present=False, interrupt=False), "every member has taken all its steps"),
     ],
@@ -211,7 +212,7 @@ async def test_nobody_answers_and_the_reasons_are_said() -> None:
 async def test_a_limit_ends_the_vote_and_the_best_answer_so_far_is_given(options: EnsembleOptions, reason: str) -> None:
     alice = member("alice", answer("Rhine"), {"seconds": 60, "say": ""})
     bob = member("bob", answer("Elbe"), {"seconds": 60, "say": ""})
-    said, _ = await asyncio.wait_for(run(Ensemble([alice, bob], options=options)), 20)
+    said, _ = await asyncio.wait_for(run(Ensemble([alice, bob], options=options)), DEADLINE)
     assert outcome(said)["ended"] == reason
     assert said.text in ("Rhine", "Elbe")
 

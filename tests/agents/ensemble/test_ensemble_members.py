@@ -125,9 +125,9 @@ async def test_a_member_that_breaks_or_comes_late_is_named_and_the_winner_may_br
             raise ValueError("a secret of the inside")
         return "VOTE: agent1" if "as agent1" in turn.text else "Rhine"
 
-    late = FakeAgent("late", "Elbe", seconds=5)
+    late = FakeAgent("late", "Elbe", seconds=60)
     voter = FakeAgent("voter", "Oder", "VOTE: agent1")
-    options = EnsembleOptions(step_seconds=0.3, interrupt=False)
+    options = EnsembleOptions(step_seconds=1.0, interrupt=False)
     answer = await ask(Ensemble([winner, voter, broken, late], options=options), "Which?")
     assert outcome(answer)["failed"] == {"broken": "an internal error", "late": "no answer in time"}
     assert outcome(answer)["winner"] == "winner" and answer.message.content == "Rhine"
@@ -160,7 +160,7 @@ async def test_a_panel_that_was_ended_goes_on_and_nested_panels_too() -> None:  
     inner = Ensemble([quick, blocked], name="inner", options=QUICK)
     outer = Ensemble([inner], name="outer", options=QUICK)
     with pytest.raises(TimeoutError):
-        await ask(outer, "Which?", journal=journal, seconds=0.3)
+        await ask(outer, "Which?", journal=journal, seconds=1.0)
     assert len(quick.turns) == 2  # it has answered and voted; both are written down
     resumed = Ensemble([quick, FakeAgent("slow", "VOTE: subagent1")], name="inner", options=QUICK)
     answer = await ask(Ensemble([resumed], name="outer", options=QUICK), "Which?", journal=journal)

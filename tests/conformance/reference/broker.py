@@ -12,6 +12,8 @@ from proton import Delivery, Message
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
+from deadline import DEADLINE
+
 from . import rules
 from .agent import Agent, Letter, Reply, encode, error
 from .rules import Rejected
@@ -124,9 +126,9 @@ def behind(url: str, agents: Mapping[str, Agent]) -> Iterator[None]:
     thread = threading.Thread(target=container.run, daemon=True)
     thread.start()
     try:
-        assert broker.ready.wait(20), "the broker does not open the links"
+        assert broker.ready.wait(DEADLINE), "the broker does not open the links"
         yield
     finally:
         stop.trigger(ApplicationEvent("stop"))
-        thread.join(20)
+        thread.join(DEADLINE)
         assert not thread.is_alive()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from deadline import DEADLINE
 from sabir import Gateway, Message, Turn, agent
 from sabir.errors import StoreUnavailable
 from sabir.exchange.request import EventSink, TurnRequest
@@ -40,7 +41,7 @@ async def turns_of(store: MemoryStore) -> list[str]:
 
 
 async def until_written(store: MemoryStore, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while len(await turns_of(store)) < count:
             await asyncio.sleep(0.01)
 

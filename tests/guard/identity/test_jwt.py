@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from joserfc import jwk, jws, jwt
 
+from deadline import DEADLINE
 from guard_clock import Clock
 from guard_site import Site
 from sabir.errors import Unauthenticated, Unavailable
@@ -293,7 +294,7 @@ async def test_without_keys_every_caller_gets_503_and_no_token_counts_as_invalid
             await known.caller(token)
     assert len(site.heard) < 5  # nobody who asks costs a fetch
     publish(site, RSA)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while "available again" not in caplog.text:
             await asyncio.sleep(0.01)
     assert (await known.caller(token)).id == f"{ISSUER}#alice"
@@ -319,7 +320,7 @@ async def test_while_the_issuer_is_away_a_key_that_is_not_known_is_not_wrong(
         )  # the last keys are still good
     assert "its last keys remain in use" in caplog.text
     publish(site, RSA, OTHER_RSA)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while True:
             try:
                 assert await known.caller(with_token(signed(claims(clock), OTHER_RSA)))
@@ -334,7 +335,7 @@ async def test_an_issuer_that_hangs_does_not_hold_up_those_whose_keys_are_known(
     known = identity(issuer, fetcher, clock)
     await known.caller(with_token(signed(claims(clock))))
     silence = threading.Event()
-    site.answers["/jwks"] = lambda *_: (200, {}, b"") if silence.wait(20) else (500, {}, b"")
+    site.answers["/jwks"] = lambda *_: (200, {}, b"") if silence.wait(DEADLINE) else (500, {}, b"")
     clock.now += 700
     begun = time.monotonic()
     assert await known.caller(with_token(signed(claims(clock, sub="bob"))))

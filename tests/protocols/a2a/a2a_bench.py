@@ -102,7 +102,7 @@ class Keys:
 async def connected(url: str, agent: str, binding: str = "JSONRPC", as_: str | None = None, **config: Any) -> Client:
     """The SDK's client for one agent."""
     headers = {"authorization": f"Bearer {as_}"} if as_ else {}
-    http = httpx.AsyncClient(timeout=30.0, trust_env=False, headers=headers)
+    http = httpx.AsyncClient(trust_env=False, headers=headers)
     settings = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], **config)
     return await ClientFactory(settings).create_from_url(f"{url}/a2a/{agent}")
 

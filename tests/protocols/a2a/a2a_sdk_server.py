@@ -19,6 +19,8 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as pb
 from starlette.applications import Starlette
 
+from deadline import DEADLINE
+
 
 class Executor(AgentExecutor):
     """Follows commands: ``message``, ``stream``, ``ask``, ``fail``, ``wait``, or says which context it is in."""
@@ -130,4 +132,4 @@ def sdk_server(*, streaming: bool = True, versions: tuple[str, ...] = ("1.0",)) 
         yield url, executor
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(DEADLINE)

@@ -42,5 +42,5 @@ def gateway(bench: Bench, home: Path) -> Gateway:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=30.0, trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False) as client:
         yield client

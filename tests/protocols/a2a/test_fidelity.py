@@ -50,7 +50,7 @@ async def connect(url: str, binding: str) -> AsyncIterator:
     made: list[tuple[Client, httpx.AsyncClient]] = []
 
     async def to(agent: str, **config) -> Client:
-        http = httpx.AsyncClient(timeout=30.0, trust_env=False, headers={"authorization": "Bearer alice"})
+        http = httpx.AsyncClient(trust_env=False, headers={"authorization": "Bearer alice"})
         settings = ClientConfig(
             httpx_client=http,
             grpc_channel_factory=grpc.aio.insecure_channel,

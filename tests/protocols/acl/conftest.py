@@ -15,6 +15,7 @@ import pytest
 
 from acl_messages import message
 from conftest import Served, serving
+from deadline import DEADLINE
 from gates import Gate
 from sabir.agent import FunctionAgent, agent
 from sabir.card import Card, Skill
@@ -88,7 +89,7 @@ class Speaker:
     def __init__(self, url: str, name: str, **headers: str) -> None:
         self.url = url
         self.name = name
-        self.http = httpx.AsyncClient(base_url=url, timeout=30.0, trust_env=False, headers=headers)
+        self.http = httpx.AsyncClient(base_url=url, trust_env=False, headers=headers)
 
     async def post(self, value: Any, path: str = "/acl", **headers: str) -> httpx.Response:
         content = value if isinstance(value, str | bytes) else json.dumps(value)
@@ -122,7 +123,7 @@ class Speaker:
 
     async def read(self, count: int, last: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """So many messages of the inbox."""
-        async with asyncio.timeout(30), self.inbox(last) as events:
+        async with asyncio.timeout(DEADLINE), self.inbox(last) as events:
             return [await anext(events) for _ in range(count)]
 
     async def waiting(self) -> list[dict[str, Any]]:

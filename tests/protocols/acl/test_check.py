@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 
 from conftest import Served
+from deadline import DEADLINE
 from free_ports import free_port
 from gates import Gate
 from sabir.conformance.acl import SUITE, check_acl
@@ -39,7 +40,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread.join(0.01)
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
-    thread.join(20)
+    thread.join(DEADLINE)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from openai_server import scripted
 from sabir.gateway.gateway import Gateway
 from tcp_proxy import tcp_proxy
@@ -73,7 +74,7 @@ async def test_send_says_what_is_wrong_and_where(served: Served, name: str) -> N
 async def test_inbox_shows_what_waits_and_a_conversation(served: Served, name: str) -> None:  # ACL-29
     _, out, _ = await sabir("send", f"{served.url}/acl", "--json", stdin=MESSAGE.replace("NAME", name))
     conversation = json.loads(out)["conversation_id"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while True:
             _, answer, _ = await sabir("inbox", f"{served.url}/acl", "--conversation", conversation, "--json")
             if json.loads(answer)["dialogues"][0]["state"] == "done":

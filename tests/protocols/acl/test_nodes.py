@@ -18,6 +18,7 @@ import pytest
 
 from bus.on_nats import NATS, need_nats, remove_streams
 from conftest import Served, serving
+from deadline import DEADLINE
 from gates import Gate
 from sabir.agent import agent
 from sabir.card import Card
@@ -175,7 +176,7 @@ async def test_a_lost_subscriber_gets_nothing_after_its_lease(make: Make, nodes:
     assert last.server.loop is not None
     sending = last.gateway.notify("weather", "storms", {"wind": 9})
     sent = asyncio.run_coroutine_threadsafe(sending, last.server.loop)
-    assert await asyncio.to_thread(sent.result, 30) == 1
+    assert await asyncio.to_thread(sent.result, DEADLINE) == 1
 
 
 async def test_a_result_that_crosses_a_cancel_wins_on_both_sides(make: Make, nodes: list[Served]) -> None:  # ACL-28
@@ -200,7 +201,7 @@ async def test_a_result_that_crosses_a_cancel_wins_on_both_sides(make: Make, nod
         while not ended:  # the result may be read before its sender has the acknowledgement
             await asyncio.sleep(0.01)
     assert (last.performative, conversation.state, ended) == ("INFORM_RESULT", "done", ["done"])
-    view = httpx.get(f"{nodes[0].url}/acl/conversations/{conversation.id}", timeout=30).json()
+    view = httpx.get(f"{nodes[0].url}/acl/conversations/{conversation.id}").json()
     assert view["dialogues"][0]["state"] == "done"
 
 
@@ -225,5 +226,5 @@ async def test_one_of_all_nodes_fires_a_timer(make: Make, nodes: list[Served]) -
     conversation = await eddy.request(silent.name, "work", reply_by=stamp(time.time() + 0.5))
     ended = await conversation.result(60)
     assert (ended.performative, ended.sender_id) == ("FAILURE", "gateway")
-    view = httpx.get(f"{nodes[0].url}/acl/conversations/{conversation.id}", timeout=30).json()
+    view = httpx.get(f"{nodes[0].url}/acl/conversations/{conversation.id}").json()
     assert [message["performative"] for message in view["messages"]] == ["TASK_REQUEST", "FAILURE"]

@@ -21,6 +21,7 @@ from mcp import Client
 
 from cli.conftest import Sabir, sabir
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.agents.echo import echo
 from sabir.errors import PeerRefused
@@ -69,10 +70,10 @@ def serving_tls(folder: Path) -> Iterator[tuple[str, Path]]:
         found = re.search(r"https://\S+", process.stdout.readline())
         assert found is not None
         trusted = folder / "state" / "dev-tls" / "cert.pem"
-        context, end = ssl.create_default_context(cafile=str(trusted)), time.monotonic() + 30
+        context, end = ssl.create_default_context(cafile=str(trusted)), time.monotonic() + DEADLINE
         while time.monotonic() < end:
             try:
-                httpx2.get(f"{found.group()}/health/ready", verify=context, timeout=5)
+                httpx2.get(f"{found.group()}/health/ready", verify=context)
                 break
             except httpx2.TransportError:
                 time.sleep(0.05)
@@ -164,7 +165,7 @@ async def test_a_server_is_met_and_asked_with_our_identity_for_it(serve: Serve, 
     behind = McpPeer(f"{far.url}/mcp/echo", name="behind")
     settings = GuardSettings(services=(Service(far.url, token="the-gateway"),))
     near = serve(Gateway(behind, home=tmp_path / "near", store="memory:", guard=settings))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not behind.tools:
             await asyncio.sleep(0.02)
     async with Client(f"{near.url}/mcp") as client:

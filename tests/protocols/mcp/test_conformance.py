@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from mcp_servers import everything
 from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agents.echo import echo
@@ -107,7 +108,7 @@ def test_no_scenario_is_lost_through_a_gateway_that_filters(
 
 def _met(peer: McpPeer) -> None:
     """The gateway has heard what the server speaks."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE
     while not peer.tools and time.monotonic() < end:
         time.sleep(0.05)
 

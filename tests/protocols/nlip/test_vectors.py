@@ -17,6 +17,7 @@ import websockets.exceptions
 from websockets.sync.client import connect
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir import Card, Gateway, Message, Turn, agent
 from sabir.errors import BadInput, SabirError
 from sabir.guard import Quotas, Rights, Rule
@@ -169,7 +170,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def post(
     served: Served, body: bytes, path: str = "/nlip", headers: dict[str, str] | None = None, method: str = "POST"
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection(served.host, served.port, timeout=10)
+    connection = http.client.HTTPConnection(served.host, served.port, timeout=DEADLINE)
     try:
         given = {"content-type": "application/json"} if headers is None else headers
         connection.putrequest(method, path, skip_accept_encoding=True)
@@ -301,18 +302,18 @@ def test_each_ws_vector_is_answered(vector: dict[str, Any], open_gateway: Served
         send_frame(socket, given)
         if "close_or_error" in expect:
             with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
-                socket.recv(timeout=10)
+                socket.recv(timeout=DEADLINE)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code in expect["close_or_error"]
             return
-        answer = socket.recv(timeout=10)
+        answer = socket.recv(timeout=DEADLINE)
         if "frame" in expect:
             assert isinstance(answer, bytes) == (expect["frame"] == "binary")
         reply = cbor.decode(answer) if isinstance(answer, bytes) else nlip.decode(answer.encode())
         check_reply(expect, reply, 0, {})
         if expect.get("connection") == "open":
             socket.send(cbor2.dumps({"format": "text", "subformat": "english", "content": "still there?"}))
-            assert "still there?" in cbor.decode(bytes(socket.recv(timeout=10))).text
+            assert "still there?" in cbor.decode(bytes(socket.recv(timeout=DEADLINE))).text
 
 
 def send_frame(socket: Any, given: dict[str, Any]) -> None:

@@ -45,5 +45,5 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def client(gateway: Served) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=gateway.url, timeout=20) as client:
+    with httpx2.Client(base_url=gateway.url) as client:
         yield client

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from protocols.nlweb.agents import events
 from protocols.nlweb.wire.test_wire import SEED
 from sabir.agents.site.agent import Site
@@ -41,12 +42,12 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def ask(served: Served, text: str, **query: Any) -> dict[str, Any]:
     body = {"query": {"text": text, **query}, "prefer": {"streaming": False}}
-    return dict(httpx2.post(f"{served.url}/ask", json=body, timeout=20).json())
+    return dict(httpx2.post(f"{served.url}/ask", json=body).json())
 
 
 def test_the_first_question_after_the_first_start_gets_a_good_answer(fresh: Served) -> None:
     assert fresh.gateway.default == "sites" and "echo" in fresh.gateway.agents
-    body = httpx2.post(f"{fresh.url}/ask", json=SEED, timeout=20).json()
+    body = httpx2.post(f"{fresh.url}/ask", json=SEED).json()
     names = [item["name"] for item in body["structuredData"]]
     assert any("Pumpkin" in name for name in names), names
     assert all(item["offers"]["price"] < 20 for item in body["structuredData"])
@@ -54,7 +55,7 @@ def test_the_first_question_after_the_first_start_gets_a_good_answer(fresh: Serv
 
 def test_its_stream_sends_results_one_by_one(fresh: Served) -> None:
     body = {**SEED, "prefer": {"streaming": True}}
-    heard = events(httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).text)
+    heard = events(httpx2.post(f"{fresh.url}/ask", json=body).text)
     assert [name for name, _ in heard].count("result") > 1
 
 
@@ -68,7 +69,7 @@ class Talk:
         prefer = {"streaming": False, "response_format": "conv_search"}
         meta = {"api_version": "0.54", "session_context": self.session}  # it knows elicitations
         body = {"query": {"text": text, **query}, "prefer": prefer, "meta": meta}
-        answer = dict(httpx2.post(self.url, json=body, timeout=20).json())
+        answer = dict(httpx2.post(self.url, json=body).json())
         self.session = answer["_meta"]["session_context"]
         return answer
 
@@ -84,7 +85,7 @@ def test_a_specific_question_is_answered_and_not_asked_about(fresh: Served, text
 def test_a_client_that_names_no_version_gets_results_beside_the_question(fresh: Served) -> None:
     """W-10: the search component of the reference shows nothing for an elicitation."""
     body = {"query": {"text": "recipes", "price": "less than $30"}, "prefer": {"streaming": False}}
-    answer = httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).json()
+    answer = httpx2.post(f"{fresh.url}/ask", json=body).json()
     assert answer["_meta"]["response_type"] == "Answer" and "elicitation" not in answer
     assert answer["structuredData"]
     assert "?" in answer["_meta"]["note"] and "(" in answer["_meta"]["note"]  # "What kind of dish? Dessert (12), ..."
@@ -147,7 +148,7 @@ async def test_who_comes_while_the_gateway_starts_waits() -> None:
             heard.put_nowait(await reader.readexactly(5))
             writer.close()
 
-        async with asyncio.timeout(30), await asyncio.start_server(listen, sock=sock):
+        async with asyncio.timeout(DEADLINE), await asyncio.start_server(listen, sock=sock):
             assert await heard.get() == b"hello"
 
 
@@ -189,7 +190,7 @@ def test_nothing_is_written_that_no_source_holds_w12(fresh: Served, mode: str) -
         "query": {"text": "pumpkin breakfast"},
         "prefer": {"streaming": False, "mode": mode, "response_format": "conv_search"},
     }
-    *items, summary = httpx2.post(f"{fresh.url}/ask", json=body, timeout=20).json()["results"]
+    *items, summary = httpx2.post(f"{fresh.url}/ask", json=body).json()["results"]
     assert summary["@type"] == "Summary" and summary["grounding"]["source_urls"]
     sources = " ".join(json.dumps(item, ensure_ascii=False) for item in items)
     sentences = [
@@ -289,19 +290,18 @@ def test_an_unknown_key_of_a_site_is_an_error_that_names_the_nearest() -> None:
 
 
 def test_who_looks_into_what_sites_hold(fresh: Served) -> None:
-    rows = httpx2.get(f"{fresh.url}/who", params={"query": "soup"}, timeout=20).json()["results"]
+    rows = httpx2.get(f"{fresh.url}/who", params={"query": "soup"}).json()["results"]
     best = {row["definition"]["name"]: row["score"] for row in rows}
     assert best["sites"] == best["harbour.example"] >= 60  # it has soups
     assert "echo" not in best
     asked = {"query": {"text": "pumpkin granola", "type": "nlweb"}}
-    first, *_ = httpx2.post(f"{fresh.url}/who", json=asked, timeout=20).json()["results"]
+    first, *_ = httpx2.post(f"{fresh.url}/who", json=asked).json()["results"]
     assert first["endpoint"] == f"{fresh.url}/ask"
     elsewhere = {"query": {"text": "granola", "domain": "pumpkins-r-us.com"}}
-    assert {
-        row["definition"]["site"]
-        for row in httpx2.post(f"{fresh.url}/who", json=elsewhere, timeout=20).json()["results"]
-    } == {"pumpkins-r-us.com"}
-    assert httpx2.get(f"{fresh.url}/who", params={"query": "xylophone zeppelin"}, timeout=20).json()["results"] == []
+    assert {row["definition"]["site"] for row in httpx2.post(f"{fresh.url}/who", json=elsewhere).json()["results"]} == {
+        "pumpkins-r-us.com"
+    }
+    assert httpx2.get(f"{fresh.url}/who", params={"query": "xylophone zeppelin"}).json()["results"] == []
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from sabir import agent
 from sabir.agent import Agent
 from sabir.errors import StoreUnavailable
@@ -60,7 +61,7 @@ async def test_callers_of_a_silent_server_get_an_error_in_time_and_its_return_is
         assert await refused_after(store, 40) < 10 * PATIENCE  # and it does not add up
     finally:
         server.resume()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while True:
             try:
                 kept = await store.get("s", "k")

@@ -12,6 +12,7 @@ import asyncpg
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import Gateway, agent
 from sabir.cli.main import main
@@ -92,7 +93,7 @@ async def test_a_wrong_password_is_reported_as_one(server: PrivatePostgres) -> N
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.02)
 

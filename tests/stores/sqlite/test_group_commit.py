@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.errors import StoreUnavailable
 from sabir.stores.base import Record
 from sabir.stores.sqlite.checkpoints import CHECKPOINT_BYTES
@@ -55,7 +56,7 @@ async def test_jobs_that_wait_together_are_committed_together(writer: GroupCommi
 async def test_the_writer_begins_while_more_jobs_are_coming(writer: GroupCommit) -> None:
     jobs = [writer.submit((n,)) for n in range(AT_ONCE + 1)]
     # Nothing was waited for, so the event loop has not run; the writer has the first all the same.
-    end = time.monotonic() + 10
+    end = time.monotonic() + DEADLINE
     while writer.groups == 0 and time.monotonic() < end:
         time.sleep(0.001)
     assert writer.groups
@@ -74,7 +75,7 @@ async def test_a_failed_job_is_reported_to_its_caller_alone(writer: GroupCommit)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_bug_in_a_job_stops_the_store_and_leaves_nobody_waiting(writer: GroupCommit) -> None:
     waiting = [writer.submit((1,)), writer.submit(broken), writer.submit((2,))]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert StoreUnavailable in {type(item) for item in answers}
     with pytest.raises(StoreUnavailable, match="closed"):
@@ -133,7 +134,7 @@ async def test_checkpoints_run_beside_the_writer(tmp_path: Path) -> None:
     try:
         for n in range(1 + CHECKPOINT_BYTES // 1_000_000):
             await store.put(Record("t", str(n), bytes(1_000_000)))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while not store._checkpoints.checkpoints:
                 await asyncio.sleep(0.01)
         copied = (tmp_path / "store.db").stat().st_size

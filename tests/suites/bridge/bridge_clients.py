@@ -23,6 +23,7 @@ from google.protobuf.json_format import MessageToDict
 from mcp import Client as McpClient
 from mcp.shared.exceptions import MCPError
 
+from deadline import DEADLINE
 from gates import Gate
 from sabir.message import Message
 from sabir.protocols.nlip.wire import json as nlip
@@ -49,7 +50,7 @@ class Talker(ABC):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.AsyncClient(timeout=30.0, trust_env=False)
+        self.http = httpx.AsyncClient(trust_env=False)
 
     @abstractmethod
     async def ask(self, agent: str, text: str, place: Any = None) -> Heard:
@@ -80,7 +81,7 @@ class Talker(ABC):
 
 
 async def entered(gate: Gate) -> None:
-    assert await asyncio.to_thread(gate.entered.wait, 15), "the agent was not reached"
+    assert await asyncio.to_thread(gate.entered.wait, DEADLINE), "the agent was not reached"
 
 
 class NlipTalker(Talker):

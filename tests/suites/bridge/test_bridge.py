@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from gates import Gate
 from suites.bridge.bridge_agents import DATA, PNG
 from suites.bridge.bridge_clients import TALKERS, Talker
@@ -68,7 +69,7 @@ async def failure(client: Talker, gate: Gate) -> bool:
 
 async def cancel(client: Talker, gate: Gate) -> bool:
     await client.cancel("slow", "work", gate)
-    return await asyncio.to_thread(gate.left.wait, 15)
+    return await asyncio.to_thread(gate.left.wait, DEADLINE)
 
 
 async def who(client: Talker, gate: Gate) -> bool:

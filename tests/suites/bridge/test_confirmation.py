@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.llm import LLM, ScriptedModel
 from sabir.guard import Quotas
@@ -76,7 +77,7 @@ async def test_without_an_answer_nothing_is_done(protocol: str, hasty: tuple[Til
     talker = TALKERS[protocol](served.url)
     asking = asyncio.create_task(_only_ask(talker))
     exchange = served.gateway.exchange
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not exchange.waits:  # the question is open
             await asyncio.sleep(0.005)
         while exchange.waits or exchange.running:  # and then the time for an answer is over

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from conftest import serving
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.card import Card
 from sabir.events import Event
@@ -49,7 +50,7 @@ async def test_a_caller_s_credentials_stay_on_their_hop(protocol: str, peers, tm
     with serving(Gateway(porter, home=tmp_path / "far", identity=Authenticator((recorder,)))) as far:
         path, peer = peers[protocol]
         with serving(Gateway(peer(f"{far.url}/{path}/porter", name="porter"), home=tmp_path / "near")) as near:
-            async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:
+            async with httpx.AsyncClient(trust_env=False) as http:
                 message = {
                     "format": "text",
                     "subformat": "english",
@@ -90,7 +91,7 @@ async def test_a_gateway_that_asks_itself_stops(protocol: str, peers, tmp_path: 
     with serving(Gateway(loop, home=tmp_path / "home", beside=[loop])) as served:
         where.append(served.url)
         client = NlipTalker(served.url)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             heard = await client.ask("loop", "around")
         await client.aclose()
     assert "a loop is likely" in heard.failure

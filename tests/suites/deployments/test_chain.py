@@ -114,7 +114,7 @@ async def test_a_loop_of_gateways_ends(serve: Serve, home: Path) -> None:
     peer = NlipHttpPeer("http://127.0.0.1:9", name="round")
     served = serve(Gateway(peer, home=home, beside=[peer]))
     peer.url = f"{served.url}/nlip"
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
+    async with httpx2.AsyncClient(trust_env=False) as http:
         reply = await post(http, served.url, Message.text("round and round"))
     assert reply.is_error and "loop" in reply.text
 

@@ -26,6 +26,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from deadline import DEADLINE
 from doc_pages import ROOT, blocks
 from doc_shell import Session, commands
 from free_ports import free_port
@@ -148,7 +149,7 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[su
         yield gateway
     finally:
         gateway.send_signal(signal.SIGTERM)
-        gateway.wait(45)
+        gateway.wait(DEADLINE)
 
 
 # -- the container file -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pytest
 import trustme
 from websockets.asyncio.client import connect
 
+from deadline import DEADLINE
 from doc_pages import ROOT, blocks
 from doc_shell import commands
 from free_ports import free_port
@@ -129,7 +130,7 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     finally:
         for process in (started, gateway):
             process.terminate()
-            process.wait(30)
+            process.wait(DEADLINE)
 
 
 def wait_for(front: Front, *processes: subprocess.Popen[bytes]) -> None:
@@ -228,4 +229,4 @@ def test_the_commands_to_try_nginx_on_one_machine_run_as_pasted(tmp_path: Path) 
     finally:
         for program in reversed(programs):
             program.terminate()
-            program.wait(30)
+            program.wait(DEADLINE)

@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 import yaml
 
+from deadline import DEADLINE
 from openai_server import calls, scripted
 from sabir.agents.ensemble.state import MemberVoted, PanelEvent
 from sabir.stores.sqlite.store import SQLiteStore
@@ -74,8 +75,8 @@ async def test_a_panel_that_is_killed_in_mid_round_pays_for_nothing_twice(tmp_pa
                 message = {"format": "text", "subformat": "english", "content": "Which river?"}
                 reply = await http.post(f"{gateway.url}/nlip/panel", json=message, headers={"prefer": "respond-async"})
                 place = reply.headers["location"]
-                assert await asyncio.to_thread(panel.held.wait, 30)
-                async with asyncio.timeout(30):
+                assert await asyncio.to_thread(panel.held.wait, DEADLINE)
+                async with asyncio.timeout(DEADLINE):
                     while not await stored(tmp_path / "home" / "sabir.db"):
                         await asyncio.sleep(0.05)
                 await gateway.kill()

@@ -121,7 +121,7 @@ async def test_an_unavailable_server_is_reported_clearly_and_soon_and_its_return
         begun = time.monotonic()
         with pytest.raises(StoreUnavailable, match="the store is unavailable") as raised:
             await call()
-        assert time.monotonic() - begun < 3.0
+        assert time.monotonic() - begun < 10.0
         assert "127.0.0.1" not in str(raised.value) and "postgres@" not in str(raised.value)
     await asyncio.to_thread(server.start)
     assert await store.record(entry("after", "c")) is True

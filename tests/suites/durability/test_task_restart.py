@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from suites.durability.scripts import load_script
 
 AGENTS = """
@@ -67,7 +68,7 @@ class Killed:
         return reply.headers["location"]
 
     async def begun(self, *texts: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not set(texts) <= set(self.calls()):
                 await asyncio.sleep(0.02)
 
@@ -76,9 +77,9 @@ class Killed:
         return path.read_text().split() if path.exists() else []
 
     async def poll(self, place: str, *, until: set[int]) -> httpx2.Response:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while True:
-                reply = await self.http.get(self.gateway.url + place, headers={"prefer": "wait=5"}, timeout=20)
+                reply = await self.http.get(self.gateway.url + place, headers={"prefer": "wait=5"})
                 if reply.status_code in until:
                     return reply
 
@@ -125,12 +126,12 @@ async def test_a_question_waits_across_two_restarts(killed: Killed) -> None:
     await killed.restart()
     assert (await killed.poll(place, until={200})).json()["content"] == "Which colour?"
     assert (await killed.answer(place, "red")).status_code in (200, 202)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (await killed.poll(place, until={200})).json()["content"] != "How big?":
             await asyncio.sleep(0.05)
     await killed.restart()
     assert (await killed.answer(place, "large")).status_code in (200, 202)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (done := await killed.poll(place, until={200})).json()["content"] == "How big?":
             await asyncio.sleep(0.05)
     assert done.json()["content"] == "red, large"

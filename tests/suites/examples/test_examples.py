@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 from sabir import connect
 
@@ -78,7 +79,7 @@ async def test_fastapi_mount(tmp_path: Path) -> None:
 
 
 def wait_for(url: str) -> httpx2.Response:
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE
     while True:
         try:
             return httpx2.get(url)

@@ -43,7 +43,7 @@ class Caller:
         transport = httpx2.HTTPTransport(local_address=address) if address else None
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self.key = key
-        self.http = httpx2.Client(base_url=url, headers=headers, timeout=30.0, trust_env=False, transport=transport)
+        self.http = httpx2.Client(base_url=url, headers=headers, trust_env=False, transport=transport)
 
     def __enter__(self) -> Caller:
         return self

@@ -7,6 +7,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
+from deadline import DEADLINE
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.wire.amqp import AmqpMessage
 from suites.security.attackers import JSON
@@ -39,7 +40,7 @@ class Client:
         await self.connection.send(letter)
 
     async def answer(self) -> JSON:
-        letter = await asyncio.wait_for(self._answers.get(), 10)
+        letter = await asyncio.wait_for(self._answers.get(), DEADLINE)
         found: JSON = json.loads(letter.body)
         return found
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import door_of
 from sabir import Turn, agent
 from sabir.errors import PeerRefused
@@ -40,7 +41,7 @@ async def gateway(home: Path, broker: str, address: str, settings: GuardSettings
     made = Gateway(memory, vault, leaky, endless, who, home=home, guard=settings, doors=doors)
     await made.start()
     try:
-        await asyncio.wait_for(door_of(made).ready.wait(), 20)
+        await asyncio.wait_for(door_of(made).ready.wait(), DEADLINE)
         yield made
     finally:
         await made.stop()
@@ -167,7 +168,7 @@ async def test_a_made_up_place_for_each_answer_gains_a_flood_nothing(home: Path,
     made = Gateway(counting, home=home, guard=GuardSettings(quotas=quotas), doors=doors)
     await made.start()
     try:
-        await asyncio.wait_for(door_of(made).ready.wait(), 20)
+        await asyncio.wait_for(door_of(made).ready.wait(), DEADLINE)
         async with Client(broker, address) as client:
             for n in range(60):
                 nowhere = AmqpMessage(
@@ -200,7 +201,7 @@ async def test_a_user_id_counts_only_where_the_broker_checks_it(home: Path, brok
             made = Gateway(asked, home=home, doors=doors)
             await made.start()
             stack.push_async_callback(made.stop)
-            await asyncio.wait_for(door_of(made).ready.wait(), 20)
+            await asyncio.wait_for(door_of(made).ready.wait(), DEADLINE)
             client = Client(broker, "/exchange/amq.topic")
             client.place = f"{address}-answers"
             await stack.enter_async_context(client)
@@ -243,7 +244,7 @@ async def test_a_door_named_as_the_place_for_answers_does_not_talk_to_itself(
     made = Gateway(counting, home=home, doors=doors)
     await made.start()
     try:
-        await asyncio.wait_for(door_of(made).ready.wait(), 20)
+        await asyncio.wait_for(door_of(made).ready.wait(), DEADLINE)
         async with Client(broker, address) as client:
             places = {f"nlip-reply-{kind}": address for kind in ("text", "structured", "binary", "location", "generic")}
             letter = AmqpMessage(json.dumps(say("loop")).encode(), to=address, properties=places)

@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from conftest import Serve
+from deadline import DEADLINE
 from guard_site import Site
 from mcp_servers import shelf_server
 from sabir import Turn, agent
@@ -92,7 +93,7 @@ def shelf() -> Iterator[tuple[shelf_server.Shelf, str]]:
 def fronting(serve: Serve, home: Path, url: str, **options: Any) -> str:
     peer = McpPeer(url, name="shelf")
     served = serve(Gateway(echo, peer, home=home, doors={"mcp": {"expose": ["shelf"]}}, **options))
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE
     while not peer.tools:
         assert time.monotonic() < end, "the server was not met in time"
         time.sleep(0.01)

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 from certificates import Authority
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from guard_site import Site
 from sabir import Turn, agent
 from sabir.gateway.gateway import Gateway
@@ -266,7 +267,7 @@ def test_a_websocket_is_opened_with_a_proof_and_a_proof_opens_one(guarded: Serve
             said = []
             for _ in range(times):
                 ws.send(json.dumps(say("hi") if form == "message" else {"batch": [say("hi")]}))
-                answer = json.loads(ws.recv(timeout=10))
+                answer = json.loads(ws.recv(timeout=DEADLINE))
                 said.append((answer if form == "message" else answer["batch"][0])["content"])
                 time.sleep(max(0.0, until - time.time()))
             return said
@@ -314,7 +315,7 @@ def test_a_client_certificate_names_its_caller_and_one_of_another_authority_does
         context.load_cert_chain(*pair)
         with connect(f"wss://localhost:{served.port}/nlip/ws/text", ssl=context) as ws:
             ws.send(json.dumps(say("hi")))
-            return dict(json.loads(ws.recv(timeout=10)))
+            return dict(json.loads(ws.recv(timeout=DEADLINE)))
 
     def ask(pair: tuple[str, str] | None, **options: Any) -> httpx2.Response:
         context = ssl.create_default_context(cafile=server_cert)

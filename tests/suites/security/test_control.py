@@ -16,6 +16,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from conftest import serving
+from deadline import DEADLINE
 from gates import Gate
 from protocols.nlip.amqp.conftest import door_of
 from sabir import Policy, Turn, agent
@@ -66,14 +67,14 @@ class Speaker:
     async def __call__(self, message: JSON, agent: str = "") -> tuple[int, JSON]:
         if self.key:
             message = {**message, "submessages": [*message.get("submessages", ()), token(self.key, "authentication")]}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             answer, status = await self._exchanged(message, agent)
         response = next((p["content"] for p in answer.get("submessages", ()) if p.get("label") == "status"), None)
         return (status if response is None else response["status"]), answer
 
     async def _exchanged(self, message: JSON, agent: str) -> tuple[JSON, int]:
         if self.way.door == "nlip-http":
-            async with httpx2.AsyncClient(trust_env=False, timeout=20.0) as http:
+            async with httpx2.AsyncClient(trust_env=False) as http:
                 place = f"{self.url}/nlip/{agent}"
                 said = await http.post(place, content=json.dumps(message), headers=JSON_TYPE)
                 return said.json(), said.status_code
@@ -118,7 +119,7 @@ async def spoken_to(
         url = (await asyncio.to_thread(served.__enter__)).url
         stack.push_async_callback(asyncio.to_thread, served.__exit__, None, None, None)
         if doors:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 while not door_of(gateway).ready.is_set():
                     await asyncio.sleep(0.01)
         yield Speaker(url, way)
@@ -183,7 +184,7 @@ async def test_a_question_to_another_agent_is_cancelled_if_no_agent_is_named(hom
     async with spoken_to(home, way, *rules, agents=(vault, slow)) as speaker:
         mine = conversation((await speaker(say("hello"), "slow"))[1])
         asking = asyncio.create_task(speaker(say("wait", mine), "slow"))
-        assert await asyncio.to_thread(gate.entered.wait, 10)
+        assert await asyncio.to_thread(gate.entered.wait, DEADLINE)
         assert await speaker.control("cancel", {}, mine) == (200, {"cancelled": True})
         assert "cancelled" in (await asking)[1]["content"] and gate.left.is_set()
 

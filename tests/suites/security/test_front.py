@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from conftest import Served
+from deadline import DEADLINE
 from suites.security.attackers import Caller, say
 
 DOORS = ("/nlip", "/nlip/", "/nlip/memory", "/ask", "/mcp", "/a2a", "/acl")
@@ -65,7 +66,7 @@ def test_a_browser_page_of_elsewhere_opens_no_websocket(services: Served, path: 
         connect(services.ws_url + path, additional_headers=headers) as ws,
     ):
         ws.send(json.dumps(say("hi")))
-        ws.recv(timeout=30)
+        ws.recv(timeout=DEADLINE)
 
 
 def test_a_page_of_our_own_may_call(services: Served, stranger: Caller) -> None:
@@ -147,12 +148,12 @@ def test_a_websocket_frame_over_the_limits_does_not_end_the_gateway(services: Se
     with connect(services.ws_url + "/nlip/ws") as ws:
         for frame in (deep, huge, many, b"\xff", b"", cbor2.dumps({"a": "b"})):
             ws.send(frame)
-            answer = ws.recv(timeout=10)
+            answer = ws.recv(timeout=DEADLINE)
             text = answer if isinstance(answer, str) else str(cbor2.loads(answer))
             assert "error" in text and "Traceback" not in text
     with pytest.raises(ConnectionClosed) as closed, connect(services.ws_url + "/nlip/ws", max_size=None) as ws:
         ws.send(b"\x00" * (2 << 20))
-        ws.recv(timeout=10)
+        ws.recv(timeout=DEADLINE)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
     survived(services, stranger)
 
@@ -163,7 +164,7 @@ def test_a_compressed_websocket_bomb_is_stopped_at_the_limit(services: Served, s
         connect(services.ws_url + "/nlip/ws/text", compression="deflate") as ws,
     ):
         ws.send(" " * (64 << 20))  # 64 MiB of blanks are 64 KiB on the wire
-        ws.recv(timeout=20)
+        ws.recv(timeout=DEADLINE)
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     survived(services, stranger)
 
@@ -172,7 +173,7 @@ def test_a_compressed_websocket_bomb_is_stopped_at_the_limit(services: Served, s
 
 
 def raw(services: Served, request: bytes) -> bytes:
-    with socket.create_connection((services.host, services.port), timeout=10) as sock:
+    with socket.create_connection((services.host, services.port), timeout=DEADLINE) as sock:
         sock.sendall(request)
         answer = b""
         try:

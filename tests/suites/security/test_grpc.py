@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir.gateway.gateway import Gateway
 from sabir.guard.build import GuardSettings, IdentitySettings
 from sabir.guard.quotas.rates import Quotas
@@ -73,7 +74,7 @@ def sending(text: str, agent: str = "memory", context: str = "", **data: Any) ->
 def refusal(call: Any, request: Any, metadata: Meta = ()) -> tuple[str, str]:
     """The status by name, and all its text."""
     with pytest.raises(grpc.RpcError) as raised:
-        answer = call(request, metadata=metadata, timeout=20)
+        answer = call(request, metadata=metadata, timeout=DEADLINE)
         list(answer) if hasattr(answer, "__next__") else None
     said = f"{raised.value.details()} {raised.value.trailing_metadata()}"
     assert "Traceback" not in said and ".py" not in said
@@ -81,8 +82,8 @@ def refusal(call: Any, request: Any, metadata: Meta = ()) -> tuple[str, str]:
 
 
 def test_callers_are_known_and_wrong_credentials_are_not_taken_for_nobody(stub: Any, alice: Meta) -> None:
-    assert "alice" in str(stub.SendMessage(sending("hi"), metadata=alice, timeout=20))
-    assert "anonymous" in str(stub.SendMessage(sending("hi"), timeout=20))
+    assert "alice" in str(stub.SendMessage(sending("hi"), metadata=alice, timeout=DEADLINE))
+    assert "anonymous" in str(stub.SendMessage(sending("hi"), timeout=DEADLINE))
     raised = ("Bearer sbk_000000000000_wrong", "Bearer a.b.c", "Basic YTpi", alice[0][1][:-3], f"{alice[0][1]}x")
     for item in raised:
         status, said = refusal(stub.SendMessage, sending("hi"), (("authorization", item),))
@@ -103,7 +104,7 @@ def test_where_nobody_is_let_in_unknown_nobody_is_by_grpc_either(home: Path) -> 
 
 
 def test_an_agent_that_is_not_for_a_caller_is_not_called(stub: Any, alice: Meta, mallory: Meta) -> None:
-    assert "the vault is open" in str(stub.SendMessage(sending("open", "vault"), metadata=alice, timeout=20))
+    assert "the vault is open" in str(stub.SendMessage(sending("open", "vault"), metadata=alice, timeout=DEADLINE))
     for call in (stub.SendMessage, stub.SendStreamingMessage):
         assert refusal(call, sending("open", "vault"), mallory)[0] == "PERMISSION_DENIED"
         assert refusal(call, sending("open", "vault"))[0] == "UNAUTHENTICATED"
@@ -111,15 +112,15 @@ def test_an_agent_that_is_not_for_a_caller_is_not_called(stub: Any, alice: Meta,
 
 def test_a_conversation_and_a_task_are_there_for_their_owner_only(stub: Any, alice: Meta, mallory: Meta) -> None:
     """A2A 13.1: access is checked before anything is looked up; "not yours" and "not there" look alike."""
-    task = stub.SendMessage(sending("my diagnosis is gout"), metadata=alice, timeout=20).task
-    again = stub.SendMessage(sending("and?", context=task.context_id), metadata=alice, timeout=20)
+    task = stub.SendMessage(sending("my diagnosis is gout"), metadata=alice, timeout=DEADLINE).task
+    again = stub.SendMessage(sending("and?", context=task.context_id), metadata=alice, timeout=DEADLINE)
     assert "gout" in str(again.task.artifacts)
     missing = f"{task.id[:-4]}0000"
     for thief in (mallory, ()):
         with_token = [("SendMessage", sending("and?", context=task.context_id))]
         for name, request in with_token:
             try:
-                assert "gout" not in str(getattr(stub, name)(request, metadata=thief, timeout=20))
+                assert "gout" not in str(getattr(stub, name)(request, metadata=thief, timeout=DEADLINE))
             except grpc.RpcError as refused:
                 assert "gout" not in str(refused.details())
         for name, kind in (
@@ -131,9 +132,9 @@ def test_a_conversation_and_a_task_are_there_for_their_owner_only(stub: Any, ali
             none = refusal(call, kind(tenant="memory", id=missing), thief)
             assert theirs[0] == none[0] == "NOT_FOUND"
             assert theirs[1].replace(task.id, "") == none[1].replace(missing, "")
-        listed = stub.ListTasks(pb.ListTasksRequest(tenant="memory"), metadata=thief, timeout=20)
+        listed = stub.ListTasks(pb.ListTasksRequest(tenant="memory"), metadata=thief, timeout=DEADLINE)
         assert task.id not in str(listed)
-    assert stub.GetTask(pb.GetTaskRequest(tenant="memory", id=task.id), metadata=alice, timeout=20).id == task.id
+    assert stub.GetTask(pb.GetTaskRequest(tenant="memory", id=task.id), metadata=alice, timeout=DEADLINE).id == task.id
 
 
 def deep(levels: int) -> bytes:
@@ -163,13 +164,13 @@ def test_what_is_too_large_too_deep_or_no_message_is_refused_and_the_server_goes
     )
     for body in (b"\xff" * 100, deep(5_000), deep(80)):
         try:
-            raw(body, timeout=20)
+            raw(body, timeout=DEADLINE)
         except grpc.RpcError as refused:
             assert "Traceback" not in str(refused.details()) and "Recursion" not in str(refused.details())
     many = pb.SendMessageRequest(tenant="memory", message=pb.Message(message_id="1", role=pb.ROLE_USER))
     many.message.parts.extend(pb.Part(text="x") for _ in range(50_000))
     assert refusal(stub.SendMessage, many)[0] in ("INVALID_ARGUMENT", "RESOURCE_EXHAUSTED")
-    assert "anonymous" in str(stub.SendMessage(sending("still there?"), timeout=20))
+    assert "anonymous" in str(stub.SendMessage(sending("still there?"), timeout=DEADLINE))
 
 
 def test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged(
@@ -177,11 +178,11 @@ def test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG, "sabir")
     try:
-        said = str(stub.SendMessage(sending("go", "leaky"), timeout=20))
+        said = str(stub.SendMessage(sending("go", "leaky"), timeout=DEADLINE))
     except grpc.RpcError as failed:
         said = f"{failed.details()} {failed.trailing_metadata()}"
     assert PLANTED not in said and "RuntimeError" not in said
-    stub.SendMessage(sending("PLANTED-IN-CONTENT"), timeout=20)
+    stub.SendMessage(sending("PLANTED-IN-CONTENT"), timeout=DEADLINE)
     refusal(stub.SendMessage, sending("hi", "PLANTED-IN-TENANT"))
     refusal(stub.SendMessage, sending("hi"), (("authorization", "Bearer sbk_0_PLANTED-IN-TOKEN"),))
     ours = "\n".join(record.getMessage() for record in caplog.records)
@@ -195,7 +196,7 @@ def test_a_flood_is_turned_away(home: Path) -> None:
         stub, codes = stub_of(made), []
         for n in range(30):
             try:
-                stub.SendMessage(sending(f"{n}"), timeout=20)
+                stub.SendMessage(sending(f"{n}"), timeout=DEADLINE)
             except grpc.RpcError as refused:
                 codes.append(refused.code().name)
     assert codes.count("RESOURCE_EXHAUSTED") >= 20 and set(codes) == {"RESOURCE_EXHAUSTED"}

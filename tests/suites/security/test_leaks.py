@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
+from deadline import DEADLINE
 from sabir.guard.audit.log import export
 from sabir.guard.audit.verify import verify
 from sabir.stores.sqlite.store import SQLiteStore
@@ -98,7 +99,7 @@ class Running:
         """Everything it wrote to its two streams."""
         if self.process.poll() is None:
             self.process.terminate()
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=DEADLINE)
         self._errors.close()
         return out + (self.folder / "stderr").read_text()
 
@@ -106,7 +107,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     made = Running(tmp_path_factory.mktemp("leaks"))
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     with Caller(made.url) as caller:
         while time.monotonic() < end:
             try:
@@ -164,9 +165,9 @@ def test_nothing_planted_is_in_logs_audit_or_metrics(running: Running) -> None:
         assert raised.ask(say(IN_CONTENT)).status_code == 401
     with connect(running.url.replace("http", "ws") + "/nlip/ws/text") as ws:
         ws.send(json.dumps(say(IN_CONTENT, token(IN_TOKEN, "authentication_x"))))
-        ws.recv(timeout=10)
+        ws.recv(timeout=DEADLINE)
         ws.send(f'{{"format": "{IN_CONTENT}"')
-        ws.recv(timeout=10)
+        ws.recv(timeout=DEADLINE)
     assert "sabir_turns_total" in metrics and MARK not in metrics
     logs = running.stop()
     assert IN_EXCEPTION in logs  # the operator learns why an agent failed …

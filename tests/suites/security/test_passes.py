@@ -14,6 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agents.echo import echo
 from sabir.gateway.gateway import Gateway
 from sabir.guard.build import GuardSettings, IdentitySettings
@@ -92,10 +93,10 @@ def test_a_revoked_key_ends_an_open_acl_websocket(serve: Serve, home: Path, offi
         socket.send(json.dumps({"send": act("before")}))
         seen: list[dict[str, Any]] = []
         while not any("INFORM_RESULT" in json.dumps(item) for item in seen):
-            seen.append(json.loads(socket.recv(timeout=20)))
+            seen.append(json.loads(socket.recv(timeout=DEADLINE)))
         office.revoke(item_id)
         socket.send(json.dumps({"send": act("after")}))
-        assert "error" in json.loads(socket.recv(timeout=20))
+        assert "error" in json.loads(socket.recv(timeout=DEADLINE))
 
 
 def test_a_revoked_key_ends_an_open_acl_stream(serve: Serve, home: Path, office: Office) -> None:
@@ -103,7 +104,7 @@ def test_a_revoked_key_ends_an_open_acl_stream(serve: Serve, home: Path, office:
     (item_id, key), (_, other) = office.add("pat"), office.add("quinn")
     served = serve(Gateway(echo, home=home, guard=SETTINGS))
     with (
-        httpx2.Client(base_url=served.url, timeout=20) as client,
+        httpx2.Client(base_url=served.url) as client,
         client.stream("GET", "/acl/inbox/pat", headers={"authorization": f"Bearer {key}"}) as stream,
     ):
         lines = stream.iter_lines()

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.config.build import gateway_of
@@ -23,7 +24,7 @@ def gateway(home: Path, **settings: object) -> Gateway:
 
 def test_plain_http_on_this_machine_meets_no_profile(serve: Serve, home: Path) -> None:
     served = serve(Gateway(echo, home=home))
-    body = httpx2.get(served.url + "/.well-known/nlip", timeout=10).json()
+    body = httpx2.get(served.url + "/.well-known/nlip").json()
     assert body["security"]["profile"] is None
     assert "SEC-P1.1" not in body["security"]["holds"]
     assert body["agents"] == ["echo"]
@@ -75,16 +76,18 @@ def test_production_refuses_to_start_without_a_profile_it_meets(home: Path) -> N
 def test_the_statements_are_served_and_asked_for_by_control(serve: Serve, home: Path) -> None:
     """SEC-P1.3, SEC-P2.7."""
     url = serve(Gateway(echo, home=home)).url
-    assert "# Ethics" in httpx2.get(url + "/ethics", timeout=10).text
-    assert "Reporting a vulnerability" in httpx2.get(url + "/security", timeout=10).text
+    assert "# Ethics" in httpx2.get(url + "/ethics").text
+    assert "Reporting a vulnerability" in httpx2.get(url + "/security").text
     body = {
         "messagetype": "control",
         "format": "text",
         "subformat": "english",
         "content": "What is your ethics statement?",
     }
-    reply = httpx2.post(url + "/nlip", json=body, timeout=10).json()
+    reply = httpx2.post(url + "/nlip", json=body).json()
     assert "Transparency" in reply["content"]
-    report = httpx2.post(url + "/nlip", json={**body, "content": "Report your ECMA-434 profile"}, timeout=10).json()
+    report = httpx2.post(
+        url + "/nlip", json={**body, "content": "Report your ECMA-434 profile"}, timeout=DEADLINE
+    ).json()
     labelled = next(part for part in report["submessages"] if part.get("label") == "security")
     assert labelled["content"]["standard"] == "ECMA-434:2025"

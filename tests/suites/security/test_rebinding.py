@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from guard_site import Site
 from sabir.agents.echo import echo
 from sabir.gateway.gateway import Gateway
@@ -54,7 +55,7 @@ class Names:
 
 
 def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + DEADLINE
     while not holds():
         assert time.monotonic() < end, "it did not come to be in time"
         time.sleep(0.01)

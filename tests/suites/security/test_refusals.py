@@ -19,6 +19,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import door_of
 from sabir import Turn, agent
 from sabir.card import Skill
@@ -48,7 +49,7 @@ def send_as(served: Served, method: str, path: str, key: str, body: Any = None, 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     all_of_them = {**HTTP, "authorization": f"Bearer {key}", **named}
     content = None if body is None else json.dumps(body)
-    with httpx2.Client(base_url=served.url, trust_env=False, timeout=30.0) as http:
+    with httpx2.Client(base_url=served.url, trust_env=False) as http:
         return dict(http.request(method, path, content=content, headers=all_of_them).headers)
 
 
@@ -57,13 +58,13 @@ def over_websocket(served: Served, key: str, agent: str) -> None:
         f"{served.ws_url}/nlip/{agent}/ws/text", additional_headers={"authorization": f"Bearer {key}"}
     ) as socket:
         socket.send(json.dumps(say("hi")))
-        socket.recv(timeout=20)
+        socket.recv(timeout=DEADLINE)
 
 
 def in_the_message(served: Served, key: str, agent: str) -> None:
     with connect(f"{served.ws_url}/nlip/{agent}/ws/text") as socket:
         socket.send(json.dumps(say("hi", token(key, "authentication"))))
-        socket.recv(timeout=20)
+        socket.recv(timeout=DEADLINE)
 
 
 def over_amqp(served: Served, key: str, agent: str) -> None:
@@ -83,7 +84,7 @@ def over_grpc(served: Served, key: str, agent: str) -> None:
     with grpc.insecure_channel(door.cards.grpc) as channel:
         try:
             pb_grpc.A2AServiceStub(channel).SendMessage(
-                request, metadata=(("authorization", f"Bearer {key}"),), timeout=20
+                request, metadata=(("authorization", f"Bearer {key}"),), timeout=DEADLINE
             )
         except grpc.RpcError:
             pass
@@ -191,7 +192,7 @@ def services(request: pytest.FixtureRequest, home: Path, prefix: str, broker: st
 
 
 async def _ready(door: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not door.ready.is_set():  # set on another thread's loop
             await asyncio.sleep(0.01)
 
@@ -358,7 +359,7 @@ def test_the_task_of_another_caller_is_one_line(services: Served, name: str) -> 
         if filled is not None and "message_id" in filled:
             filled["message_id"] = asked_for
         send_as(services, method, path.replace("TASK", asked_for), mallory, filled, **there)
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while not lines(services) and time.monotonic() < end:  # a message of ACL is handled after it was accepted
         time.sleep(0.02)
     assert [line[:4] for line in shown(services)] == [("refused", "NotFound", door, f"key:{mallory.split('_')[1]}")]

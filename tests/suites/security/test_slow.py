@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir import Turn, agent
 from sabir.gateway.gateway import Gateway
 from sabir.server.http_protocol import SlowClientReaper
@@ -34,7 +35,7 @@ def impatient(home: Path) -> Iterator[Served]:
 
 
 def opened(served: Served, begun: bytes) -> socket.socket:
-    sock = socket.create_connection((served.host, served.port), timeout=20)
+    sock = socket.create_connection((served.host, served.port), timeout=DEADLINE)
     sock.sendall(begun)
     return sock
 

@@ -90,7 +90,7 @@ def test_what_is_listed_for_one_is_kept_for_nobody_else(blue: Caller, red: Calle
 
 def test_on_one_connection_each_request_is_its_own_callers(services: Served, blue: Caller, red: Caller) -> None:
     """What is remembered of a connection or of a head is not who came by it last."""
-    with httpx2.Client(base_url=services.url, trust_env=False, timeout=30) as shared:
+    with httpx2.Client(base_url=services.url, trust_env=False) as shared:
         for _ in range(3):
             for key, sees in (
                 (blue.key, "blue.example"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sabir
+from deadline import DEADLINE
 from sabir.observe.logs import LOGGERS, UNTOLD, without_words
 from suites.security.attackers import Caller, say
 
@@ -50,7 +51,7 @@ def log_of(folder: Path, command: list[str]) -> str:
                 assert caller.ask(say(SAID)).status_code == 500
         finally:
             process.terminate()
-            out, _ = process.communicate(timeout=30)
+            out, _ = process.communicate(timeout=DEADLINE)
     return out + (folder / "stderr").read_text()
 
 

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sabir.agent import Agent, reply_of
-from sabir.agents.anonymity import why_not_anonymous
+from sabir.agent import Agent, reply_of, why_not_anonymous
 from sabir.aio import Closing, cancel_and_wait
 from sabir.card import Card, required_policies
 from sabir.errors import ConfigError, SabirError, TurnFailed
@@ -69,7 +68,7 @@ class Ensemble:
         names = [member.card.name for member in members]
         if not members or len(set(names)) != len(names):
             raise ConfigError("an ensemble needs members with unique names")
-        words = description or f"{', '.join(names)} answer, vote, and one presents the result"
+        words = description or f"{len(names)} agents answer, vote, and one presents the result"
         skills = tuple({skill.id: skill for member in members for skill in member.card.skills}.values())
         cards = [member.card for member in members]
         self.card = Card(name, words, skills=skills, policies=required_policies(cards), repeatable=True)

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
+from sabir.agent import why_not_anonymous
 from sabir.card import Card, Skill
 from sabir.errors import PeerError, PeerRefused, PeerUnreadable, TurnFailed
 from sabir.events import Delta, Event, Progress, Reply
@@ -106,6 +107,10 @@ class LLM:
         past = await history_of(self.model, turn, self.options, len(self._system))
         asked, images = question_of(turn.message, reads_images=self.model.reads_images)
         return [*system, *past, ModelMessage("user", asked, images)]
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Agree to anonymity only if every agent that it uses as a tool does (PAPER-ANON)."""
+        return await why_not_anonymous(self.toolbox.agents, conversation)
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from a2a.utils.errors import (
 )
 from google.protobuf.json_format import MessageToDict
 
+from deadline import DEADLINE
 from protocols.a2a.a2a_bench import PNG, Bench, closed, connected, said, saying, task_of, text_of
 from sabir.gateway.gateway import Gateway
 
@@ -144,10 +145,10 @@ async def test_a_task_is_returned_at_once_cancelled_and_stays_so(connect, bench:
     client = await connect("slow", streaming=False)
     (begun,) = await said(client, saying("work", return_immediately=True))
     assert begun.task.status.state in (pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING)
-    await asyncio.to_thread(bench.gate.entered.wait, 10)
+    await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
     cancelled = await client.cancel_task(pb.CancelTaskRequest(id=begun.task.id))
     assert cancelled.status.state == pb.TASK_STATE_CANCELED
-    assert await asyncio.to_thread(bench.gate.left.wait, 10), "the agent was not told"
+    assert await asyncio.to_thread(bench.gate.left.wait, DEADLINE), "the agent was not told"
     with pytest.raises(TaskNotCancelableError):
         await client.cancel_task(pb.CancelTaskRequest(id=begun.task.id))
     with pytest.raises(UnsupportedOperationError, match="has ended"):

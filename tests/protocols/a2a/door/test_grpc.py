@@ -18,6 +18,7 @@ from a2a.types import a2a_pb2_grpc
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from joserfc import jwk, jws
 
+from deadline import DEADLINE
 from protocols.a2a.a2a_bench import PNG, Bench, Keys, said, saying, task_of, text_of
 from sabir.errors import ConfigError, PeerRefused
 from sabir.events import Delta, Question, Reply
@@ -72,7 +73,7 @@ async def test_a_question_is_answered_and_a_task_cancelled(connect, bench: Bench
     slow = await connect("slow")
     stream = slow.send_message(saying("work"))
     item_id = (await anext(stream)).task.id
-    assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+    assert await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
     assert (await slow.cancel_task(pb.CancelTaskRequest(id=item_id))).status.state == pb.TASK_STATE_CANCELED
     await stream.aclose()
 

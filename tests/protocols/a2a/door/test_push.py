@@ -19,6 +19,7 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 
 from conftest import serving
+from deadline import DEADLINE
 from protocols.a2a.a2a_bench import Bench, Keys, closed, connected, said, saying
 from sabir.gateway.gateway import Gateway
 from sabir.guard import Authenticator
@@ -230,12 +231,12 @@ async def test_our_peer_is_rung_up_instead_of_polling(serve, home: Path, bench: 
     far = serve(Gateway(*bench.agents(), home=home / "far", doors={"a2a": {"push": {"private": True}}}))
     peer = A2aPeer(f"{far.url}/a2a/{far_agent}", name="far", push=True)
     near = serve(Gateway(peer, home=home / "near"))
-    async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:
+    async with httpx.AsyncClient(trust_env=False) as http:
         message = {"format": "text", "subformat": "english", "content": "work"}
         asking = asyncio.create_task(http.post(f"{near.url}/nlip", json=message))
         if far_agent == "slow":
             assert peer.hooks is not None
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 while peer.hooks.received == 0:  # the notification of the piece that it says before the gate
                     await asyncio.sleep(0.01)
             bench.gate.open()

@@ -17,6 +17,7 @@ from a2a.client import Client
 from a2a.types import a2a_pb2 as pb
 
 from conftest import serving
+from deadline import DEADLINE
 from free_ports import free_port
 from gates import Gate
 from protocols.a2a.a2a_bench import Bench, Keys, closed, connected, said, saying, text_of
@@ -51,7 +52,7 @@ Gateway(slow, home=home, tasks=TaskSettings(lease=0.5, look=0.05)).run(port=port
 def process(home: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     running = subprocess.Popen([sys.executable, "-c", SCRIPT, str(home), str(port)], stdout=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
             try:
                 urlopen(f"http://127.0.0.1:{port}/.well-known/agent-card.json", timeout=1).read()
@@ -61,7 +62,7 @@ def process(home: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         yield running
     finally:
         running.kill()
-        running.wait(10)
+        running.wait(DEADLINE)
 
 
 async def ended(client: Client, task: str) -> pb.Task:
@@ -81,7 +82,7 @@ async def test_a_task_is_finished_after_kill_9(home: Path, unused_port: int) -> 
         while not (home / "entered").exists():
             await asyncio.sleep(0.01)
         first.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(first.wait, 10)
+        await asyncio.to_thread(first.wait, DEADLINE)
         await closed(client)
     with process(home, unused_port):
         client = await connected(url, "slow")
@@ -129,7 +130,7 @@ async def test_work_that_must_not_be_done_twice_fails_and_says_why(home: Path) -
     with serving(made(bench, home)) as served:
         client = await connected(served.url, "slow", streaming=False)
         (begun,) = await said(client, saying("work", return_immediately=True))
-        assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+        assert await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
         await closed(client)
     bench.gate = Gate()
     with serving(made(bench, home)) as served:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import Serve, Served
+from deadline import DEADLINE
 from protocols.a2a.a2a_bench import PNG, Bench, Keys
 from protocols.a2a.a2a_sdk_server import Executor, sdk_server
 from sabir.agent import Agent, agent, reply_of
@@ -84,7 +85,7 @@ async def test_leaving_cancels_the_remote_task(peer: A2aPeer, remote: tuple[str,
     executor.cancelled.clear()
     async with aclosing(peer.stream("wait")) as stream:
         assert await anext(stream) == Progress(None, "waiting")
-    assert await asyncio.to_thread(executor.cancelled.wait, 10)
+    assert await asyncio.to_thread(executor.cancelled.wait, DEADLINE)
 
 
 async def test_leaving_before_the_first_word_cancels_too(peer: A2aPeer, remote: tuple[str, Executor]) -> None:
@@ -92,12 +93,12 @@ async def test_leaving_before_the_first_word_cancels_too(peer: A2aPeer, remote: 
     for event in (executor.cancelled, executor.reached, executor.go_on):
         event.clear()
     asking = asyncio.create_task(peer.ask("late"))
-    assert await asyncio.to_thread(executor.reached.wait, 10)
+    assert await asyncio.to_thread(executor.reached.wait, DEADLINE)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     executor.go_on.set()
-    assert await asyncio.to_thread(executor.cancelled.wait, 10)
+    assert await asyncio.to_thread(executor.cancelled.wait, DEADLINE)
 
 
 async def test_who_leaves_is_still_who_asked(serve: Serve, home: Path) -> None:
@@ -119,7 +120,7 @@ async def test_who_leaves_is_still_who_asked(serve: Serve, home: Path) -> None:
             async for event in events:
                 if isinstance(event, Progress) and event.note == "begun":
                     break
-        assert await asyncio.to_thread(ended.wait, 10)
+        assert await asyncio.to_thread(ended.wait, DEADLINE)
 
 
 async def test_the_card_becomes_ours(peer: A2aPeer) -> None:
@@ -152,7 +153,7 @@ async def test_polling_sees_a_task_to_its_end(serve, gateway: Gateway, bench: Be
     url = serve(gateway).url
     async with A2aPeer(f"{url}/a2a/slow", streaming=False, seconds=20) as peer:
         running = asyncio.create_task(peer.ask("work"))
-        assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+        assert await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
         bench.gate.open()
         assert (await running).text == "first last"
 
@@ -165,7 +166,7 @@ async def test_a_task_may_take_longer_than_an_answer_may(
     url = serve(gateway).url
     async with A2aPeer(f"{url}/a2a/slow", streaming=streaming, seconds=1) as peer:
         running = asyncio.create_task(reply_of(peer(Turn(Message.text("work")))))
-        assert await asyncio.to_thread(bench.gate.entered.wait, 10)
+        assert await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
         await asyncio.wait({running}, timeout=2)
         bench.gate.open()
         assert (await running).text == "first last"

@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect as ws_connect
 
 from acl_messages import message
 from conftest import Served
+from deadline import DEADLINE
 from gates import Gate
 from protocols.acl.conftest import Speaker
 
@@ -89,7 +90,7 @@ async def test_a_cancelled_task_is_done(eddy: Speaker, gate: Gate) -> None:  # A
     gate.reset()
     sent = eddy.message(to="slow")
     await eddy.post(sent)
-    assert await asyncio.to_thread(gate.entered.wait, 15)
+    assert await asyncio.to_thread(gate.entered.wait, DEADLINE)
     cancel = eddy.message("CANCEL", "slow", in_reply_to=sent["message_id"])
     await eddy.post(cancel)
     messages = [text for _, text in await eddy.read(2)]
@@ -313,7 +314,7 @@ async def test_the_ide_extension_gets_its_result_in_its_own_form(served: Served)
     assert (response.status_code, body["performative"], body["sender"]) == (200, "INFORM_RESULT", "jules")
     assert body["conversation_id"] == value["conversation_id"]
     assert body["payload"]["result_summary"] == "You said: What is x?"
-    async with asyncio.timeout(30), ide.http.stream("GET", "/mcp-events") as events:
+    async with asyncio.timeout(DEADLINE), ide.http.stream("GET", "/mcp-events") as events:
         async for line in events.aiter_lines():
             event = json.loads(line[5:]) if line.startswith("data:") else {}
             if event.get("receiver") == "vscode":  # other agents of the same caller are listened to as well
@@ -325,7 +326,7 @@ async def test_the_ide_extension_gets_its_result_in_its_own_form(served: Served)
 async def test_the_browser_panel_sends_and_listens(served: Served) -> None:  # ACL-44
     panel = Speaker(served.url, f"panel-{uuid4().hex[:6]}")
     assert (await panel.post(panel.message(), "/mcp/send")).status_code == 202
-    async with asyncio.timeout(30), panel.http.stream("GET", f"/mcp/sse?agentId={panel.name}") as events:
+    async with asyncio.timeout(DEADLINE), panel.http.stream("GET", f"/mcp/sse?agentId={panel.name}") as events:
         lines = events.aiter_lines()
         while not (line := await anext(lines)).startswith("data:"):
             pass
@@ -343,7 +344,7 @@ async def test_mcp_answers_beside_it(served: Served, eddy: Speaker) -> None:  # 
 
 
 async def test_both_directions_go_over_one_websocket(served: Served, eddy: Speaker) -> None:  # ACL-43
-    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+    async with asyncio.timeout(DEADLINE), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
         sent = eddy.message()
         await socket.send(json.dumps({"send": sent}))
         frames = [json.loads(await socket.recv()) for _ in range(5)]
@@ -359,7 +360,7 @@ async def test_both_directions_go_over_one_websocket(served: Served, eddy: Speak
 
 
 async def test_a_frame_may_acknowledge_and_send(served: Served, eddy: Speaker) -> None:  # ACL-43
-    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+    async with asyncio.timeout(DEADLINE), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
         sent = eddy.message()
         await socket.send(json.dumps({"ack": 0, "send": sent}))
         assert json.loads(await socket.recv())["accepted"] == sent["message_id"]
@@ -369,7 +370,7 @@ async def test_a_frame_may_acknowledge_and_send(served: Served, eddy: Speaker) -
 async def test_only_a_number_acknowledges(served: Served, eddy: Speaker, number: object) -> None:  # ACL-43
     for given in ({"through": number}, {"numbers": [number]}):
         assert (await eddy.http.post(f"/acl/inbox/{eddy.name}", json=given)).status_code == 400
-    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+    async with asyncio.timeout(DEADLINE), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
         await socket.send(json.dumps({"ack": number}))
         assert json.loads(await socket.recv())["error"]["payload"]["reason_code"] == "parsing_error"
 
@@ -381,7 +382,7 @@ async def test_a_payload_may_be_as_deep_over_either_way(served: Served, eddy: Sp
             parameters = {"a": parameters}
         return eddy.message(payload={"task_type": "ask", "task_description": "x", "task_parameters": parameters})
 
-    async with asyncio.timeout(30), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
+    async with asyncio.timeout(DEADLINE), ws_connect(f"{served.ws_url}/acl/ws/{eddy.name}") as socket:
         for levels, status, answer in ((60, 202, "accepted"), (70, 413, "error")):
             assert (await eddy.post(nested(levels))).status_code == status
             await socket.send(json.dumps({"send": nested(levels)}))

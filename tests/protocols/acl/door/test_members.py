@@ -42,7 +42,7 @@ async def test_an_acl_agent_sits_in_a_federation_behind_nlip(served: Served, tmp
 
 def test_every_protocol_lists_the_same_agents(served: Served) -> None:  # ACL-42
     agents = set(served.gateway.agents)
-    with httpx.Client(base_url=served.url, timeout=30) as client:
+    with httpx.Client(base_url=served.url) as client:
         acl = {agent["agent_id"] for agent in client.get("/.well-known/acl").json()["agents"]}
         found = {entry["name"] for entry in client.get("/acl/directory").json()["entries"]}
         who = {row["definition"]["name"] for row in client.get("/who", params={"query": ""}).json()["results"]}
@@ -66,10 +66,10 @@ def test_the_door_has_typed_settings_limits_and_a_switch(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="inbox_message"):
         Gateway(echo, home=tmp_path, doors={"acl": {"inbox_message": 3}})
     with serving(Gateway(echo, home=tmp_path, doors={"acl": False})) as closed:
-        assert httpx.post(f"{closed.url}/acl", json={}, timeout=30).status_code == 404
+        assert httpx.post(f"{closed.url}/acl", json={}).status_code == 404
     quotas = Quotas(rate_per_address=1000)
     small = Gateway(echo, home=tmp_path, doors={"acl": {"message_bytes": 1000}}, quotas=quotas)
-    with serving(small) as served, httpx.Client(base_url=served.url, timeout=30) as client:
+    with serving(small) as served, httpx.Client(base_url=served.url) as client:
         given = message(receiver={"agent_id": "echo"})
         taken = client.post("/acl", json=given)
         payload = {"task_type": "ask", "task_description": "x" * 2000}

@@ -7,6 +7,7 @@ import json
 from uuid import uuid4
 
 from conftest import Served
+from deadline import DEADLINE
 from sabir.protocols.acl.peer.messenger import AclConversation, Messenger
 from sabir.protocols.acl.wire.envelope import Envelope
 
@@ -72,7 +73,7 @@ async def test_a_message_that_comes_again_while_it_is_handled_is_handled_once(se
             worker._arrived(item["id"], json.dumps(item["message"]).encode())
             assert len((await worker.link.waiting(worker.name))["messages"]) == 1  # not acknowledged by the second one
             release.set()
-            await conversation.result(30)
+            await conversation.result(DEADLINE)
             while (await worker.link.waiting(worker.name))["messages"]:
                 await asyncio.sleep(0.01)
     assert len(handled) == 1

@@ -17,6 +17,7 @@ from joserfc.jwk import OKPKey
 
 from acl_messages import message
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir.agents.echo import echo
 from sabir.cluster.directory import Change, Entry
 from sabir.errors import ConfigError
@@ -176,7 +177,7 @@ def test_letters_for_a_name_are_not_read_by_who_takes_it_next(services: Served, 
     if how == "deregistered":
         body = {"action": "deregister", "parameters": {"name": "painter"}}
         assert alice.http.post("/acl/directory", json=body).status_code == 200
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while bob.post(said("bob", "painter")).status_code != 404:  # nobody uses the name any more
         assert time.monotonic() < end
     assert mallory.http.get("/acl/inbox/painter", headers={"accept": "application/json"}).status_code == 403
@@ -252,7 +253,7 @@ def test_a_change_of_the_directory_is_reported_once(services: Served) -> None:  
     entry = Entry("painter", skills=("oil",), until=1.0)
     changes = [Change("registered", entry), Change("modified", entry, 2), Change("modified", entry, 4)]
     for change in (*changes, *changes):
-        asyncio.run_coroutine_threadsafe(door.yellow_pages.notify(change), loop).result(20)
+        asyncio.run_coroutine_threadsafe(door.yellow_pages.notify(change), loop).result(DEADLINE)
     listed = alice.http.get("/acl/inbox/eddy", headers={"accept": "application/json"}).json()["messages"]
     kinds = [item["message"]["payload"]["event"]["kind"] for item in listed]
     assert kinds == ["registered", "modified", "modified"]
@@ -342,7 +343,7 @@ INVOICE = {
 
 def test_terms_of_the_operator_are_checked(tmp_path: Path) -> None:  # ACL-22
     gateway = Gateway(echo, home=tmp_path, doors={"acl": {"ontologies": {"my:invoice": INVOICE}}})
-    with serving(gateway) as served, httpx.Client(base_url=served.url, timeout=30) as client:
+    with serving(gateway) as served, httpx.Client(base_url=served.url) as client:
         known = client.get("/.well-known/acl").json()["ontologies"]
         task = {"task_type": "bill", "task_description": "x"}
 

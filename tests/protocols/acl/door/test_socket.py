@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from acl_messages import message
+from deadline import DEADLINE
 from sabir.errors import ConfigError
 from sabir.protocols.acl.peer.messenger import Messenger
 from sabir.server.unix_socket import bind_unix
@@ -50,12 +51,12 @@ def served(folder: Path, *options: str) -> Iterator[Path]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.stdout.close()
-        process.wait(30)
+        process.wait(DEADLINE)
 
 
 def post(path: Path, value: dict[str, Any], **headers: str) -> httpx.Response:
     transport = httpx.HTTPTransport(uds=str(path))
-    with httpx.Client(transport=transport, timeout=30) as client:
+    with httpx.Client(transport=transport) as client:
         return client.post(URL, json=value, headers=headers)
 
 
@@ -102,7 +103,7 @@ def test_commands_and_agents_use_the_socket(tmp_path: Path) -> None:  # ACL-45
 
         async def ask() -> str:
             async with Messenger(URL, "eddy", socket=str(path)) as eddy:
-                return str((await (await eddy.request("echo", "hello")).result(30)).payload["result_summary"])
+                return str((await (await eddy.request("echo", "hello")).result(DEADLINE)).payload["result_summary"])
 
         summary = asyncio.run(ask())
     assert done.stdout.splitlines()[0].split()[1:] == ["echo", "→", "ada", "TASK_ACCEPT"], done.stderr

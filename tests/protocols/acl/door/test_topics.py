@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from gates import Gate
 from protocols.acl.conftest import Speaker
 from sabir.agent import agent
@@ -45,7 +46,7 @@ def notify(served: Served, *events: Any, key: str = "") -> list[int]:
     loop = served.server.loop
     assert loop is not None
     sent = (served.gateway.notify("weather", "storms", event, key=key) for event in events)
-    return [asyncio.run_coroutine_threadsafe(item, loop).result(20) for item in sent]
+    return [asyncio.run_coroutine_threadsafe(item, loop).result(DEADLINE) for item in sent]
 
 
 async def test_subscribers_get_what_an_agent_publishes_once(sky: Served) -> None:  # ACL-19
@@ -118,7 +119,7 @@ def named(name: str) -> Any:
 
 def found(url: str, depth: int, results: int = 100) -> list[str]:
     given = {"skills": "carve", "max_depth": depth, "max_results": results}
-    entries = httpx.get(f"{url}/acl/directory", params=given, timeout=30).json()["entries"]
+    entries = httpx.get(f"{url}/acl/directory", params=given).json()["entries"]
     return [entry["name"] for entry in entries]
 
 
@@ -139,7 +140,7 @@ def test_a_search_goes_to_other_gateways_as_far_as_it_may(tmp_path: Path) -> Non
                     ["near", "middle", "far"],
                 ]
                 assert found(near.url, 9, results=2) == ["near", "middle"]
-                invalid = httpx.get(f"{near.url}/acl/directory", params={"max_depth": -1}, timeout=30)
+                invalid = httpx.get(f"{near.url}/acl/directory", params={"max_depth": -1})
     assert invalid.status_code == 400
     assert "max_depth" in invalid.text
 

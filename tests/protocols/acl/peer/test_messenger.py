@@ -13,6 +13,7 @@ import pytest
 from joserfc.jwk import KeySet, OKPKey
 
 from conftest import Served
+from deadline import DEADLINE
 from gates import Gate
 from sabir.errors import Conflict, PeerRefused
 from sabir.protocols.acl.peer.codons import (
@@ -64,7 +65,7 @@ async def test_a_question_is_answered_and_a_task_cancelled(make: Make, gate: Gat
     slow = await eddy.request("slow", "work")
     assert (await anext(slow)).performative == "TASK_ACCEPT"
     await slow.cancel("never mind")
-    assert (await slow.result(30)).performative == "INFORM_DONE"
+    assert (await slow.result(DEADLINE)).performative == "INFORM_DONE"
     gate.open()
 
 
@@ -78,7 +79,7 @@ class LateResponses(Messenger):
         said = self.conversation.state if self.conversation is not None else ""
         response = await super().post(envelope)
         self.posted += (envelope.performative,)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while self.conversation is not None and "NOT_UNDERSTOOD" not in self.posted:
                 if self.conversation.state != said:
                     break
@@ -93,7 +94,7 @@ async def test_an_answer_may_come_before_the_response_to_the_act(served: Served,
         assert (await anext(slow)).performative == "TASK_ACCEPT"
         eddy.conversation = slow
         await slow.cancel("never mind")
-        assert (await slow.result(30)).performative == "INFORM_DONE"
+        assert (await slow.result(DEADLINE)).performative == "INFORM_DONE"
         assert "NOT_UNDERSTOOD" not in eddy.posted
     gate.open()
 
@@ -106,7 +107,7 @@ async def test_an_act_that_could_not_be_sent_does_not_count(make: Make, gate: Ga
     with pytest.raises(PeerRefused):
         await slow.say("CANCEL", {"reason_text": "x" * 2_000_000})
     await slow.cancel("never mind")
-    assert (await slow.result(30)).performative == "INFORM_DONE"
+    assert (await slow.result(DEADLINE)).performative == "INFORM_DONE"
     gate.open()
 
 
@@ -114,7 +115,7 @@ async def test_what_is_out_of_sequence_is_refused_before_it_is_sent(make: Make) 
     conversation = await make("eddy").request("jules", "hello")
     with pytest.raises(Conflict, match="INFORM_INPUT by the initiator is out of sequence"):
         await conversation.answer("too early")
-    await conversation.result(30)
+    await conversation.result(DEADLINE)
 
 
 async def test_an_agent_is_one_function_for_each_act(make: Make) -> None:  # ACL-40, A-10
@@ -210,7 +211,7 @@ async def test_a_subscription_follows_a_topic_and_ends_its_lease(make: Make) -> 
     while not any(c.state == "active" for c in eddy._conversations.values()):
         await asyncio.sleep(0.01)
     await delegate(eddy, "df", "register", {"name": f"n-{skill[:8]}", "skills": [skill]}, task_type="register")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         event = await waiting
     assert (event["kind"], event["entry"]["skills"]) == ("registered", [skill])
     await events.aclose()
@@ -227,7 +228,7 @@ async def test_a_lease_is_renewed_while_events_keep_arriving(make: Make) -> None
         await conversation.say("NOTIFY", {"topic": "ticks", "event": "renewed"})
 
     await source.link.waiting(source.name)  # known from now on
-    async with asyncio.timeout(30), aclosing(subscribe(eddy, source.name, "ticks", lease_seconds=3.0)) as events:
+    async with asyncio.timeout(DEADLINE), aclosing(subscribe(eddy, source.name, "ticks", lease_seconds=3.0)) as events:
         async for event in events:
             if event == "renewed":
                 break
@@ -238,7 +239,7 @@ async def test_what_cannot_be_decrypted_is_not_understood(make: Make) -> None:  
     await worker.link.waiting(worker.name)
     closed = encrypted({"task_type": "x", "task_description": "x"}, KeySet([OKPKey.generate_key("X25519")]))
     conversation = await eddy.open("TASK_REQUEST", worker.name, closed)
-    answer = await conversation.result(30)
+    answer = await conversation.result(DEADLINE)
     assert (answer.performative, answer.payload["reason_code"]) == ("NOT_UNDERSTOOD", "invalid_payload_structure")
 
 
@@ -254,7 +255,7 @@ async def test_a_decrypted_payload_is_handled_as_any_other(make: Make) -> None: 
         await conversation.say("TASK_REJECT", {"status": "rejected"})
 
     closed = eddy.encrypt({"task_type": "x", "task_description": "a secret"}, KeySet([key]))
-    await (await eddy.open("TASK_REQUEST", worker.name, closed)).result(30)
+    await (await eddy.open("TASK_REQUEST", worker.name, closed)).result(DEADLINE)
     assert read == ["a secret"]
 
 

@@ -19,6 +19,7 @@ from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
 
 from callers import ByName
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.card import Card, Skill
 from sabir.events import Progress
@@ -68,7 +69,7 @@ class Heard:
         self.messages.append(message)
 
     async def wait(self, kind: type) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while True:
                 found = [message for message in self.messages if isinstance(message, kind)]
                 if found:
@@ -79,7 +80,7 @@ class Heard:
 async def listening(served: Served) -> None:
     """Until a session has its stream open."""
     door = next(door for door in served.gateway.doors if door.name == "mcp")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not any(session.stream is not None for session in door.app.sessions.values()):  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
 
@@ -108,7 +109,7 @@ async def test_a_session_hears_of_what_it_subscribed_to_and_no_more(served: Serv
 
 
 async def test_who_listens_hears_what_they_asked_for(served: Served) -> None:
-    async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(30):
+    async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(DEADLINE):
         async with client.listen(tools_list_changed=True, resource_subscriptions=[URI]) as stream:
             await client.call_tool("changer", {"text": "prompts"})
             await client.call_tool("changer", {"text": "tools"})
@@ -138,7 +139,7 @@ def known(home: Path) -> Iterator[Served]:
 
 @asynccontextmanager
 async def client_of(served: Served, who: str, mode: str, heard: Any = None) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {who}"}, timeout=30) as http:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {who}"}) as http:
         transport = streamable_http_client(f"{served.url}/mcp", http_client=http)
         async with Client(transport, mode=mode, message_handler=heard, cache=None) as client:
             yield client
@@ -173,7 +174,7 @@ async def test_a_session_hears_that_a_conversation_went_on_elsewhere(known: Serv
 
 
 async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_does(known: Served) -> None:
-    async with client_of(known, "ada", "2026-07-28") as client, asyncio.timeout(30):
+    async with client_of(known, "ada", "2026-07-28") as client, asyncio.timeout(DEADLINE):
         uri, token = await spoken(client)
         async with client.listen(resource_subscriptions=[uri]) as stream:
             async with client_of(known, "bob", "2026-07-28") as other:
@@ -181,7 +182,7 @@ async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_doe
                     await by_nlip(known, "ada", token)
                     assert await anext(aiter(stream)) == ResourceUpdated(uri)
                     door = next(door for door in known.gateway.doors if door.name == "mcp")
-                    asyncio.run_coroutine_threadsafe(door.changed("tools"), known.server.loop).result(10)  # type: ignore[attr-defined]
+                    asyncio.run_coroutine_threadsafe(door.changed("tools"), known.server.loop).result(DEADLINE)  # type: ignore[attr-defined]
                     assert await anext(aiter(theirs)) == ToolsListChanged()  # and nothing before it
 
 
@@ -206,11 +207,11 @@ async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -
     answer = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": answer}
     with serving(Gateway(parrot, home=home, store="memory:")) as served:
-        async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+        async with httpx2.AsyncClient(headers=headers) as http:
             session = (await http.post(f"{served.url}/mcp", json=body)).headers["mcp-session-id"]
             async with http.stream("GET", f"{served.url}/mcp", headers={"mcp-session-id": session}) as stream:
                 chunks = stream.aiter_raw()
                 assert b"still here" in await anext(chunks)
                 served.server.handle_exit(signal.SIGTERM, None)
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(DEADLINE):
                     assert [chunk async for chunk in chunks] == []

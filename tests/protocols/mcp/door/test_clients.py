@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.card import Skill
 from sabir.events import Event, Progress, Question
@@ -163,7 +164,7 @@ async def test_a_call_that_is_cancelled_ends_its_turn(served: Served, mode: str)
     gone.clear()
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         call = asyncio.create_task(client.call_tool("endless", {"text": "go"}))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while served.gateway.exchange.running == 0:
                 await asyncio.sleep(0.01)
             call.cancel()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Serve
+from deadline import DEADLINE
 from peers_venv import python_of
 from sabir.agent import agent
 from sabir.agents.echo import echo
@@ -68,7 +69,7 @@ def test_fastmcps_client_lists_calls_answers_and_cancels(serve: Serve, home: Pat
         "failed": True,
         "after": "You said: still here",
     }
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while not ended and time.monotonic() < end:
         time.sleep(0.01)
     assert ended == ["endless"]

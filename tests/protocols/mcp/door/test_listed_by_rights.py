@@ -66,7 +66,7 @@ async def test_other_lists_follow_the_same_rights(lists: Served, name: str) -> N
         pass  # the server was met
     path, body = LISTS[name]
     headers = {**ADA, "a2a-version": "1.0"}
-    async with httpx2.AsyncClient(base_url=lists.url, headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(base_url=lists.url, headers=headers) as http:
         response = await (http.get(path) if body is None else http.post(path, json=body))
     assert response.status_code == 200, response.text
     if name != "/who of NLWeb":  # which names agents and no skills

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from protocols.nlweb.conftest import Shop
 from sabir.agent import agent
 from sabir.agents.echo import echo
@@ -81,7 +82,7 @@ async def test_a_conversation_goes_on_by_its_session_context(served: Served) -> 
 
 
 async def test_work_that_takes_longer_is_a_promise_and_await_gives_its_answer(served: Served, mode: str) -> None:
-    async with Client(f"{served.url}/mcp", mode=mode) as client, asyncio.timeout(20):
+    async with Client(f"{served.url}/mcp", mode=mode) as client, asyncio.timeout(DEADLINE):
         arguments = {"query": {"text": "soup", "site": "kitchen.example"}, "prefer": {"wait": 0.05}}
         text, body, _ = await called(client, "ask", arguments)
         token = body["promise"]["token"]

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from callers import ByName
 from conftest import Served, serving
+from deadline import DEADLINE
 from mcp_servers.task_agents import curious, failing, slow
 from sabir.agent import agent
 from sabir.agents.echo import echo
@@ -67,7 +68,7 @@ class Tasks:
         return await self.client.session._dispatcher.send_raw_request(method, params, {"timeout": 30})
 
     async def until(self, task_id: str, status: str) -> types.GetTaskResult:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while (task := await self.get(task_id)).status != status:
                 await asyncio.sleep(0.05)
         return task
@@ -76,7 +77,7 @@ class Tasks:
 @asynccontextmanager
 async def tasks_of(served: Served, who: str = "ada", elicit: Any = None, mode: str = "legacy") -> AsyncIterator[Tasks]:
     headers = {"authorization": f"Bearer {who}"} if who else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers) as http:
         transport = streamable_http_client(f"{served.url}/mcp", http_client=http)
         async with Client(transport, mode=mode, elicitation_callback=elicit) as client:
             yield Tasks(client)

@@ -74,7 +74,7 @@ async def client_of(
     served: Served, who: str = "", mode: str = "2026-07-28", path: str = "/mcp"
 ) -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {who}"} if who else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers) as http:
         async with Client(streamable_http_client(served.url + path, http_client=http), mode=mode, cache=None) as client:
             yield client
 

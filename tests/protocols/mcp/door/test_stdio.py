@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
+from deadline import DEADLINE
+
 AGENTS = """
 from sabir.agent import agent
 from sabir.events import Question
@@ -107,7 +109,7 @@ def test_only_the_protocol_is_on_standard_output(config: Path) -> None:
         process.stdin.flush()
     answers = [json.loads(process.stdout.readline()) for _ in range(2)]
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(DEADLINE) == 0
     rest = process.stdout.read()
     process.stdout.close()
     assert [answer["id"] for answer in answers] == [1, 2]

@@ -14,6 +14,7 @@ from mcp_types import HEADER_MISMATCH
 
 from callers import ByName
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from mcp_servers.task_agents import curious, failing, hesitant, slow, thorough
 from sabir.agents.echo import echo
 from sabir.gateway.gateway import Gateway
@@ -66,7 +67,7 @@ def say(
 
 def posted(served: Served, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """Over the standard library's client, because others do not send blanks around a header's value."""
-    connection = http.client.HTTPConnection(served.host, served.port, timeout=20)
+    connection = http.client.HTTPConnection(served.host, served.port, timeout=DEADLINE)
     try:
         connection.request("POST", "/mcp", json.dumps(body), {"content-type": "application/json", **headers})
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
@@ -80,7 +81,7 @@ def call(served: Served, tool: str, text: str = "soon", **options: Any) -> dict[
 
 
 async def until(served: Served, task_id: str, *statuses: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while True:
             task = await asyncio.to_thread(say, served, "tasks/get", {"taskId": task_id})
             if task["result"]["status"] in statuses:

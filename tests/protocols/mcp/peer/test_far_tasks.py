@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 from mcp_servers.oven_server import Oven, running
 from mcp_servers.shelf_server import running as shelf_running
@@ -32,7 +33,7 @@ def url(oven: Oven) -> Iterator[str]:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.02)
 
@@ -55,8 +56,8 @@ async def test_a_tool_that_is_a_task_is_followed_to_its_end(oven: Oven, url: str
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_task_may_take_longer_than_an_answer_may(oven: Oven, url: str, mode: str) -> None:
-    oven.seconds = 1.5
-    async with McpPeer(url, name="oven", version=mode, seconds=0.5) as peer:
+    oven.seconds = 4.0
+    async with McpPeer(url, name="oven", version=mode, seconds=2.0) as peer:
         (reply,) = await answered(peer, "bake")
         assert isinstance(reply, Reply) and reply.message.text == "bake: done"
         with pytest.raises(PeerUnavailable, match="in time"):
@@ -69,10 +70,10 @@ async def test_what_a_task_asks_is_asked_of_our_caller(oven: Oven, url: str, mod
 
     async def answer(question: Question) -> Message:
         asked.append(question.text)
-        await asyncio.sleep(0.6)  # longer than the server may be silent
+        await asyncio.sleep(2.2)  # longer than the server may be silent
         return Message.text("", parts=(json_part({"size": "large"}, label="answer"),))
 
-    async with McpPeer(url, name="oven", version=mode, seconds=0.5) as peer:
+    async with McpPeer(url, name="oven", version=mode, seconds=2.0) as peer:
         (reply,) = await answered(peer, "cut", ask_back=answer)
         assert isinstance(reply, Reply) and reply.message.text == "cut: large"
         assert asked == ["Which size?"]
@@ -123,8 +124,8 @@ async def test_a_tool_that_says_how_far_it_is_may_take_longer() -> None:
 
 
 async def test_a_turn_that_outlives_its_request_waits_for_a_silent_tool(oven: Oven, url: str) -> None:
-    oven.seconds = 1.2
-    async with McpPeer(url, name="oven", version="legacy", seconds=0.3) as peer:
+    oven.seconds = 3.0
+    async with McpPeer(url, name="oven", version="legacy", seconds=1.0) as peer:
         await peer.refresh()
         peer.tools["warm"].pop("execution")  # a tool that cannot be a task
         assert (await peer.call("warm", {}, left=lambda: 3600.0)).text == "warm"

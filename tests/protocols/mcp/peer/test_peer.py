@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve
+from deadline import DEADLINE
 from free_ports import free_port
 from mcp_servers.nursery import SDK_SERVER, Nursery
 from mcp_servers.shelf_server import running as shelf_running
@@ -170,7 +171,7 @@ async def test_a_server_that_comes_back_is_used_again(start: Start, version: str
         with pytest.raises((PeerUnavailable, PeerRefused)):
             await peer.ask("two")
         assert start(int(url.split(":")[2].split("/")[0])) == url
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while True:
                 try:
                     assert (await peer.ask("three")).text == "three"
@@ -199,7 +200,7 @@ async def test_a_server_that_comes_later_or_changes_its_tools_is_followed(
     async def names(client: Client) -> list[str]:
         return [tool.name for tool in (await client.list_tools()).tools]
 
-    async with Client(f"{served.url}/mcp", cache=None) as client, asyncio.timeout(30):
+    async with Client(f"{served.url}/mcp", cache=None) as client, asyncio.timeout(DEADLINE):
         assert await names(client) == ["echo", "shelf"]
         with shelf_running(port=port):
             async with client.listen(tools_list_changed=True) as stream:
@@ -213,7 +214,7 @@ async def test_a_server_that_comes_later_or_changes_its_tools_is_followed(
 async def test_the_tools_of_a_server_are_tools_of_the_gateway(serve: Serve, home: Path, sdk_server: str) -> None:
     behind = McpPeer(sdk_server, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
-    async with Client(f"{served.url}/mcp") as client, asyncio.timeout(20):
+    async with Client(f"{served.url}/mcp") as client, asyncio.timeout(DEADLINE):
         while "behind-echo" not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
             await asyncio.sleep(0.05)
         result = await client.call_tool("behind-echo", {"text": "through the hub"})
@@ -229,7 +230,7 @@ async def test_a_server_behind_an_agent_asks_the_client_in_front(serve: Serve, h
     behind = McpPeer(sdk_server, name="behind")
     served = serve(Gateway(echo, behind, home=home, store="memory:"))
     name = "behind-test_input_required_result_elicitation"
-    async with Client(f"{served.url}/mcp", elicitation_callback=on_elicit) as client, asyncio.timeout(20):
+    async with Client(f"{served.url}/mcp", elicitation_callback=on_elicit) as client, asyncio.timeout(DEADLINE):
         while name not in [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]:
             await asyncio.sleep(0.05)
         result = await client.call_tool(name, {})
@@ -307,6 +308,6 @@ def test_a_loop_of_relays_is_stopped(serve: Serve, home: Path) -> None:
     loop.url = f"{served.url}/mcp/loop"
     headers = {"accept": "application/json, text/event-stream"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    response = httpx2.post(f"{served.url}/mcp/loop", json=body, headers=headers, timeout=30)
+    response = httpx2.post(f"{served.url}/mcp/loop", json=body, headers=headers)
     assert response.status_code == 403
     assert "the server behind the gateway refuses it" in response.text

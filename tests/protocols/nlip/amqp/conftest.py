@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from deadline import DEADLINE
 from sabir.agent import Agent
 from sabir.gateway.gateway import Gateway
 from sabir.guard import Quotas
@@ -26,7 +27,7 @@ URL = f"amqp://guest:guest@{HOST}"
 def _speaks_amqp_1() -> bool:
     """Whether the broker answers the AMQP 1.0 greeting with its own, and not with 0-9-1's."""
     host, _, port = HOST.partition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as broker:
+    with socket.create_connection((host, int(port)), timeout=DEADLINE) as broker:
         broker.sendall(b"AMQP\x03\x01\x00\x00")
         return broker.recv(8) == b"AMQP\x03\x01\x00\x00"
 

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from deadline import DEADLINE
 from free_ports import free_port
 
 START_SECONDS = 120.0
@@ -121,4 +122,4 @@ class PrivateRabbit:
     def stop(self) -> None:
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(DEADLINE)

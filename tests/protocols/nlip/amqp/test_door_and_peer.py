@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 from protocols.nlip.amqp.conftest import amqp_gateway, door_of, rabbitmqctl
 from sabir.agent import Agent, agent
@@ -207,8 +208,8 @@ async def test_a_user_id_that_is_not_the_originators_is_rejected(
                 await connection.send(
                     AmqpMessage(body, to=address, reply_to=f"{prefix}-id-answers", user_id=claimed, content_type=JSON)
                 )
-            gone = await asyncio.wait_for(rejected.get(), 10)
-            replies = [amqp.decode(await asyncio.wait_for(answers.get(), 10)) for _ in range(2)]
+            gone = await asyncio.wait_for(rejected.get(), DEADLINE)
+            replies = [amqp.decode(await asyncio.wait_for(answers.get(), DEADLINE)) for _ in range(2)]
     finally:
         await connection.close()
         rabbitmqctl("delete_user", user)
@@ -257,7 +258,7 @@ async def test_the_door_waits_for_a_broker_that_comes_later(home: Path, broker: 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(gateway.stop)
         async with tcp_proxy(BROKER, port=port):
-            await asyncio.wait_for(door_of(gateway).ready.wait(), 20)
+            await asyncio.wait_for(door_of(gateway).ready.wait(), DEADLINE)
             async with NlipAmqpPeer(f"{broker}/{address}") as peer:
                 assert (await peer.ask("hello")).text == "You said: hello"
             await stack.aclose()

@@ -12,6 +12,7 @@ import proton
 import pytest
 import pytest_asyncio
 
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import amqp_gateway
 from protocols.nlip.test_vectors import SERVED, VECTORS, by_id, check_message, fixture_agent, wire_bytes, with_own
 from sabir.gateway.gateway import Gateway
@@ -46,7 +47,7 @@ class Client:
         return name
 
     async def next(self, place: str) -> AmqpMessage:
-        return await asyncio.wait_for(self.places[f"{self.prefix}-{place}"].get(), 10)
+        return await asyncio.wait_for(self.places[f"{self.prefix}-{place}"].get(), DEADLINE)
 
     def nothing_else_came(self) -> bool:
         return all(queue.empty() for queue in self.places.values())

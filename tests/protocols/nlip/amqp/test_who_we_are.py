@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from protocols.nlip.amqp.private_rabbitmq import Authority
 from sabir import Gateway, connect
 from sabir.agents.echo import echo
@@ -77,7 +78,7 @@ async def saying(*packets: bytes, tls: ssl.SSLContext | None = None) -> AsyncIte
 async def why_not(url: str, *, tls: ssl.SSLContext | None = None, external: bool = False) -> str:
     connection = AmqpConnection(url, tls=tls, external=external, seconds=20.0)
     with pytest.raises(PeerUnavailable) as left:
-        async with asyncio.timeout(10):  # it fails at once, not after the timeout
+        async with asyncio.timeout(DEADLINE):  # it fails at once, not after the timeout
             await connection.open()
     await connection.close()
     return str(left.value)
@@ -117,7 +118,7 @@ async def test_a_password_goes_to_a_broker_on_this_machine_that_takes_it() -> No
     async with offering("ANONYMOUS", "PLAIN") as broker:
         connection = AmqpConnection(f"amqp://alice:s3cret@127.0.0.1:{broker.port}")
         opening = asyncio.create_task(connection.open())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             while b"\x00alice\x00s3cret" not in broker.heard:
                 await asyncio.sleep(0.005)
         await connection.close()
@@ -161,7 +162,7 @@ async def test_the_door_says_what_its_broker_lacks_and_stays_closed(
         gateway = Gateway(echo, home=home, doors={"nlip-amqp": {"url": f"amqps://127.0.0.1:{broker.port}", **settings}})
         await gateway.start()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE):
                 while "expected EXTERNAL (our certificate)" not in caplog.text:
                     await asyncio.sleep(0.005)
         finally:

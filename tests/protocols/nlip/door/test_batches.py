@@ -13,6 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 from sabir import Gateway, Question, Turn, agent
 from sabir.errors import TurnFailed
@@ -68,21 +69,21 @@ def check(whole: dict[str, Any]) -> None:
 
 def test_a_batch_over_http_is_answered_in_order(serve: Serve, home: Path) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
-    response = httpx2.post(url, json={"batch": MIXED}, timeout=15)
+    response = httpx2.post(url, json={"batch": MIXED})
     assert response.status_code == 200
     check(response.json())
     session = "s" * 40
-    answers = httpx2.post(url, json={"batch": [plain(f"n{n}", session) for n in range(5)]}, timeout=15).json()["batch"]
+    answers = httpx2.post(url, json={"batch": [plain(f"n{n}", session) for n in range(5)]}).json()["batch"]
     assert [answer["content"] for answer in answers] == [f"n{n}, after {n}" for n in range(5)]
 
 
 def test_a_batch_is_written_in_few_commits(serve: Serve, home: Path) -> None:  # MW-72, G-17
     gateway = Gateway(counting, home=home)
     url = serve(gateway).url + "/nlip"
-    httpx2.post(url, json=plain("first"), timeout=15)
+    httpx2.post(url, json=plain("first"))
     store: Any = gateway.store
     before = store.writing()
-    answers = httpx2.post(url, json={"batch": [plain(f"n{n}") for n in range(40)]}, timeout=15).json()["batch"]
+    answers = httpx2.post(url, json={"batch": [plain(f"n{n}") for n in range(40)]}).json()["batch"]
     assert len(answers) == 40
     after = store.writing()
     assert after[1] - before[1] >= 40
@@ -92,17 +93,15 @@ def test_a_batch_is_written_in_few_commits(serve: Serve, home: Path) -> None:  #
 def test_a_batch_repeated_with_its_key_is_not_run_again(serve: Serve, home: Path) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     asked, headers = {"batch": [plain("one"), plain("two")]}, {"idempotency-key": "k1"}
-    first = httpx2.post(url, json=asked, headers=headers, timeout=15).json()["batch"]
-    assert (
-        httpx2.post(url, json=asked, headers=headers, timeout=15).json()["batch"][0]["content"] == first[0]["content"]
-    )
+    first = httpx2.post(url, json=asked, headers=headers).json()["batch"]
+    assert httpx2.post(url, json=asked, headers=headers).json()["batch"][0]["content"] == first[0]["content"]
 
 
 def test_a_batch_has_a_limit_and_is_not_empty(serve: Serve, home: Path) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
-    assert httpx2.post(url, json={"batch": [plain("x")] * 65}, timeout=15).status_code == 413
-    assert httpx2.post(url, json={"batch": []}, timeout=15).status_code == 422
-    strict = httpx2.post(url, json={"batch": [plain("x")]}, headers={"prefer": "handling=strict"}, timeout=15)
+    assert httpx2.post(url, json={"batch": [plain("x")] * 65}).status_code == 413
+    assert httpx2.post(url, json={"batch": []}).status_code == 422
+    strict = httpx2.post(url, json={"batch": [plain("x")]}, headers={"prefer": "handling=strict"})
     assert strict.status_code == 422
 
 
@@ -128,8 +127,8 @@ def answers_to(whole: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_batch_over_http_whose_turns_ask_back_is_answered_by_the_questions(serve: Serve, home: Path) -> None:
     url = serve(Gateway(curious, home=home)).url + "/nlip"
-    answers = answers_to(httpx2.post(url, json=ASKING, timeout=15).json())
-    assert [httpx2.post(url, json=answer, timeout=15).json()["content"] for answer in answers] == [
+    answers = answers_to(httpx2.post(url, json=ASKING).json())
+    assert [httpx2.post(url, json=answer).json()["content"] for answer in answers] == [
         "painted red",
         "painted blue",
     ]
@@ -143,12 +142,12 @@ def test_a_batch_over_websocket_whose_turns_ask_back_is_answered_by_the_question
     url = serve(Gateway(curious, home=home)).url.replace("http", "ws")
     with connect(f"{url}/nlip/ws") as socket:
         socket.send(write(ASKING))
-        red, blue = answers_to(read(socket.recv(timeout=10)))
+        red, blue = answers_to(read(socket.recv(timeout=DEADLINE)))
         socket.send(write(red))
-        assert read(socket.recv(timeout=10))["content"] == "painted red"
+        assert read(socket.recv(timeout=DEADLINE))["content"] == "painted red"
     with connect(f"{url}/nlip/ws") as another:  # the answer may come over another connection
         another.send(write(blue))
-        assert read(another.recv(timeout=10))["content"] == "painted blue"
+        assert read(another.recv(timeout=DEADLINE))["content"] == "painted blue"
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -156,7 +155,7 @@ def test_a_batch_over_websocket(serve: Serve, home: Path, binary: bool) -> None:
     url = serve(Gateway(counting, home=home)).url.replace("http", "ws")
     with connect(f"{url}/nlip/ws") as socket:
         socket.send(cbor2.dumps({"batch": MIXED}) if binary else json.dumps({"batch": MIXED}))
-        frame = socket.recv(timeout=10)
+        frame = socket.recv(timeout=DEADLINE)
         check(cbor2.loads(frame) if binary else json.loads(frame))  # type: ignore[arg-type]
 
 
@@ -174,7 +173,7 @@ async def test_a_batch_over_amqp(home: Path, broker: str, prefix: str, asking: b
             json.dumps(value).encode(), to=address, reply_to=back, content_type=JSON, message_id=message_id
         )
         await connection.send(letter)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             return await found.get()
 
     async with amqp_gateway(home, broker, address, curious if asking else counting):

@@ -10,6 +10,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from protocols.nlip.test_vectors import SERVED, by_id, check_message, fixture_agent, own_token, wire_bytes, with_own
 from sabir.gateway.gateway import Gateway
 from sabir.protocols.nlip.wire import cbor
@@ -42,7 +43,7 @@ def test_each_core_vector_is_answered_in_text_frames(vector: dict[str, Any], ser
     own = own_token(served)
     with connect(f"{served.ws_url}/nlip/ws/text", max_size=None) as socket:
         socket.send(wire_bytes(with_own(vector["input"], own)).decode())
-        answer = socket.recv(timeout=10)
+        answer = socket.recv(timeout=DEADLINE)
     assert isinstance(answer, str)
     check(with_own(vector["expect"], own), nlip.decode(answer.encode()))
 
@@ -52,7 +53,7 @@ def test_each_core_vector_is_answered_in_cbor(vector: dict[str, Any], served: Se
     own = own_token(served)
     with connect(f"{served.ws_url}/nlip/ws", max_size=None) as socket:
         socket.send(cbor2.dumps(with_own(vector["input"], own)))
-        answer = socket.recv(timeout=10)
+        answer = socket.recv(timeout=DEADLINE)
     assert isinstance(answer, bytes)
     check(with_own(vector["expect"], own), cbor.decode(answer))
 

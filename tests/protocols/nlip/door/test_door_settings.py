@@ -10,6 +10,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import ConfigError
@@ -40,9 +41,9 @@ def test_frames_are_read_strictly_where_configured(serve: Serve, home: Path, str
     served = serve(Gateway(echo, home=home, doors={"nlip-ws": {"strict": strict}}))
     with connect(served.ws_url + "/nlip/ws") as socket:
         socket.send(LOOSE.decode())
-        assert nlip.decode(str(socket.recv(timeout=30)).encode()).is_error == strict
+        assert nlip.decode(str(socket.recv(timeout=DEADLINE)).encode()).is_error == strict
         socket.send(cbor2.dumps({"format": "text", "content": "no subformat"}))
-        reply = socket.recv(timeout=30)
+        reply = socket.recv(timeout=DEADLINE)
         assert ("subformat" in str(cbor2.loads(reply)["content"]) and b"error" in reply) == strict  # type: ignore[arg-type, operator]
 
 

@@ -14,6 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve, serving
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 from sabir import Agent, Delta, Gateway, Message, Turn, agent
 from sabir.errors import TurnFailed
@@ -59,7 +60,7 @@ def asking(text: str = "hi", **more: Any) -> dict[str, Any]:
 
 
 def post(url: str, value: dict[str, Any], **headers: str) -> httpx2.Response:
-    return httpx2.post(url, json=value, headers=headers, timeout=15)
+    return httpx2.post(url, json=value, headers=headers)
 
 
 def test_an_envelope_is_answered_with_an_envelope(
@@ -122,7 +123,7 @@ def test_a_notification_is_accepted_and_done(
     response = post(url, asking("note this", control={"message_type": "notification"}))
     assert response.status_code == 202
     assert response.json()["content"] == {}
-    end = time.monotonic() + 10
+    end = time.monotonic() + DEADLINE
     while not seen and time.monotonic() < end:
         time.sleep(0.01)
     assert seen[0].text == "note this"
@@ -263,7 +264,7 @@ def test_envelopes_over_websocket(serve: Serve, home: Path, binary: bool, counti
         return receive(socket)
 
     def receive(socket: Any) -> Any:
-        frame = socket.recv(timeout=10)
+        frame = socket.recv(timeout=DEADLINE)
         return cbor2.loads(frame) if binary else json.loads(frame)
 
     with connect(f"{url}/nlip/ws") as socket:
@@ -313,12 +314,12 @@ async def test_envelopes_over_amqp(home: Path, broker: str, prefix: str, kind: s
                 )
 
             await exchange(asking("one"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE):
                 first = await found.get()
             assert first["content"]["content"] == "one, after 0"
             await exchange(asking("noted", control={"message_type": "notification", "message_id": "m2"}))
             await exchange(asking(control={"priority": 99, "message_id": "m3"}))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE):
                 invalid = await found.get()
             assert "$.control.priority" in invalid["content"]["error"]
         finally:
@@ -341,7 +342,7 @@ async def test_many_envelopes_at_once_keep_apart(home: Path, counting: Agent) ->
 
             async def ask(number: int) -> None:
                 value = asking(f"n{number}", control={"message_id": f"m{number}"})
-                found = (await client.post(served.url + "/nlip", json=value, timeout=15)).json()
+                found = (await client.post(served.url + "/nlip", json=value)).json()
                 assert found["content"]["content"] == f"n{number}, after 0"
                 assert found["control"]["correlation_id"] == f"m{number}"
 

@@ -14,6 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from conftest import Serve, Served
+from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.gateway.gateway import Gateway
 from sabir.message import Message, json_part, token_part
@@ -58,7 +59,7 @@ def served(serve: Serve, home: Path, slow: Slow) -> Served:
 
 
 async def until(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 10)
+    assert await asyncio.to_thread(event.wait, DEADLINE)
 
 
 def say(text: str = "go") -> bytes:

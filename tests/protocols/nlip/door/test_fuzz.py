@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.errors import BadInput
@@ -109,7 +110,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection(served.host, served.port, timeout=10)
+    connection = http.client.HTTPConnection(served.host, served.port, timeout=DEADLINE)
     yield connection
     connection.close()
 
@@ -148,7 +149,7 @@ def test_whatever_is_sent_in_a_frame_is_answered_in_nlip(served: Served, bodies:
         for body in bodies:
             try:
                 socket.send(body)
-                answer = socket.recv(timeout=10)
+                answer = socket.recv(timeout=DEADLINE)
             except ConnectionClosed as closed:
                 assert closed.rcvd is not None
                 assert closed.rcvd.code == 1007  # too many in a row that held no message (D-33)

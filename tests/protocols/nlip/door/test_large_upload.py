@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from sabir.message import Message, token_part, uri_part
 from sabir.protocols.nlip.wire import json as nlip
 
@@ -50,7 +51,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, int]]:
         yield found.group(), process.pid
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(DEADLINE)
         process.stdout.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway
 from sabir.agents.echo import echo
 from sabir.config.load import settings_of
@@ -102,18 +103,18 @@ FEW = Quotas(rate_per_address=0.001, burst=5.0)
 def test_invalid_input_counts_against_the_rate_of_its_address(serve: Serve, home: Path, body: bytes) -> None:
     """SEC-P2.5: a flood need not be well-formed."""
     url = serve(Gateway(echo, home=home, quotas=FEW)).url + "/nlip"
-    answers = [httpx2.post(url, content=body, timeout=10) for _ in range(8)]
+    answers = [httpx2.post(url, content=body) for _ in range(8)]
     assert [answer.status_code < 429 for answer in answers] == [True] * 5 + [False] * 3
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["retry-after"]) > 0
     assert nlip.decode(answers[-1].content).is_error
-    assert httpx2.post(url, json=TEXT, timeout=10).status_code == 429
+    assert httpx2.post(url, json=TEXT).status_code == 429
 
 
 def test_over_the_rate_a_body_is_not_read(serve: Serve, home: Path) -> None:
     url = serve(Gateway(echo, home=home, quotas=FEW)).url + "/nlip"
-    assert [httpx2.post(url, json=TEXT, timeout=10).status_code for _ in range(6)] == [200] * 5 + [429]
-    assert httpx2.post(url, content=b"{" * 2_000_000, timeout=10).status_code == 429  # and not 413
+    assert [httpx2.post(url, json=TEXT).status_code for _ in range(6)] == [200] * 5 + [429]
+    assert httpx2.post(url, content=b"{" * 2_000_000).status_code == 429  # and not 413
 
 
 def test_nonsense_in_frames_counts_too(serve: Serve, home: Path) -> None:
@@ -122,7 +123,7 @@ def test_nonsense_in_frames_counts_too(serve: Serve, home: Path) -> None:
         said = []
         for body in (b"\xff", cbor2.dumps(TEXT), b"\xff", cbor2.dumps(TEXT), b"\xff", cbor2.dumps(TEXT)):
             socket.send(body)
-            reply = socket.recv(timeout=10)
+            reply = socket.recv(timeout=DEADLINE)
             said.append(cbor.decode(reply) if isinstance(reply, bytes) else nlip.decode(reply.encode()))
         assert [message.is_error for message in said] == [True, False, True, False, True, True]
         assert "too many" in said[-1].text
@@ -131,7 +132,7 @@ def test_nonsense_in_frames_counts_too(serve: Serve, home: Path) -> None:
 def test_a_key_that_is_too_long_is_refused_and_not_cut(serve: Serve, home: Path) -> None:
     url = serve(Gateway(echo, home=home)).url + "/nlip"
     for length, status in ((256, 200), (257, 422)):
-        answer = httpx2.post(url, json=TEXT, headers={"idempotency-key": "k" * length}, timeout=10)
+        answer = httpx2.post(url, json=TEXT, headers={"idempotency-key": "k" * length})
         assert answer.status_code == status
         assert nlip.decode(answer.content).is_error == (status == 422)
 

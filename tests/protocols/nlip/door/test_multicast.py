@@ -14,15 +14,20 @@ import httpx2
 import pytest
 from websockets.sync.client import connect
 
+from agents.test_concierge import Talk
 from bus.on_nats import NATS, need_nats, remove_streams
-from conftest import Served, serving
+from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from protocols.acl.conftest import Speaker
-from sabir import Gateway, Turn, agent
+from sabir import Gateway, Policy, Turn, agent
 from sabir.agents.group import AgentGroup
 from sabir.bus import Letter
 from sabir.guard.build import GuardSettings
 from sabir.guard.rights import Rule
+from sabir.message import Message, json_part
+from sabir.protocols.nlip.wire import json as nlip
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 Heard = queue.Queue[tuple[str, str, str]]
 
 
@@ -66,12 +71,12 @@ def notification(words: str) -> dict[str, Any]:
 
 
 def hears(heard: Heard, count: int) -> set[tuple[str, str]]:
-    return {heard.get(timeout=15)[:2] for _ in range(count)}
+    return {heard.get(timeout=DEADLINE)[:2] for _ in range(count)}
 
 
 def test_a_notification_to_a_group_reaches_each_member_and_waits_for_none(crew: tuple[Served, Heard]) -> None:
     served, heard = crew
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"))
     assert answer.status_code == 202
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
     with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
@@ -83,7 +88,7 @@ def test_a_notification_to_a_group_reaches_each_member_and_waits_for_none(crew: 
 def test_a_message_to_a_group_is_answered_with_a_part_for_each(crew: tuple[Served, Heard]) -> None:
     served, _ = crew
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     parts = {part.get("label"): part["content"] for part in answer["submessages"]}
     assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
 
@@ -113,10 +118,44 @@ def test_a_notification_goes_over_the_bus_if_there_is_one(crew: tuple[Served, He
     async def spy(letter: Letter) -> None:
         published.put(letter.to)
 
-    asyncio.run_coroutine_threadsafe(bus.join("group:crew", "spy", spy), loop).result(15)
-    httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"), timeout=15)
-    assert published.get(timeout=15) == "group:crew"
+    asyncio.run_coroutine_threadsafe(bus.join("group:crew", "spy", spy), loop).result(DEADLINE)
+    httpx2.post(f"{served.url}/nlip/crew", json=notification("tea"))
+    assert published.get(timeout=DEADLINE) == "group:crew"
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["group", "listed group"])
+@pytest.mark.parametrize("bus", [None, "memory:", "store:", NATS])
+async def test_a_notification_keeps_the_agreements_of_its_conversation(
+    serve: Serve, tmp_path: Path, bus: str | None, listed: bool
+) -> None:
+    """PAPER-ANON, A-9: a copy that went over the bus was refused by a member whose policy had been accepted."""
+    prefix = f"crew{uuid4().hex[:12]}"
+    if bus == NATS:
+        need_nats()
+        bus = f"{NATS}?prefix={prefix}"
+    heard: queue.Queue[tuple[dict[str, Any], Turn]] = queue.Queue()
+
+    @agent(name="ann", policies=(Policy("privacy", "I keep notes.", required=True),))
+    async def ann(turn: Turn) -> str:
+        heard.put((turn.conversation.agreed, turn))
+        return ""
+
+    groups = {"acl": {"groups": {"crew": ["ann"]}}} if listed else {}
+    agents = [ann] if listed else [ann, AgentGroup([ann], name="crew")]
+    url = serve(Gateway(*agents, home=tmp_path, bus=bus, doors=groups)).url
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        talk = Talk(http, f"{url}/nlip/crew")
+        assert (await talk.send_json("anonymous", {"propose": True}))["accepted"] is True
+        await talk.control("", json_part({"accept": ["privacy"], "confirmed": True}, label="policy"))
+        note = Message("text", "english", "tea", messagetype="notification").with_parts(talk.tokens)
+        answer = await http.post(talk.url, content=nlip.encode(note), headers={"traceparent": TRACE})
+        assert answer.status_code == 200, answer.text
+        agreed, turn = await asyncio.to_thread(heard.get, timeout=DEADLINE)
+    assert agreed["anonymous"] is True and agreed["policy"]["accepted"] == ["privacy"]
+    assert turn.trace is None and "127.0.0.1" not in str(turn.caller) and turn.text == "tea"
+    if bus is not None and bus.startswith(NATS):
+        await remove_streams(NATS, prefix)
 
 
 def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None:
@@ -133,7 +172,7 @@ def test_of_several_nodes_one_takes_the_copy_of_a_member(tmp_path: Path) -> None
     try:
         with serving(node("a")) as first, serving(node("b")) as second:
             for number, served in enumerate((first, second, first, second)):
-                answer = httpx2.post(f"{served.url}/nlip/crew", json=notification(f"tea {number}"), timeout=15)
+                answer = httpx2.post(f"{served.url}/nlip/crew", json=notification(f"tea {number}"))
                 assert answer.status_code == 202
             assert hears(heard, 8) == {(name, f"tea {number}") for number in range(4) for name in ("ann", "ben")}
             assert heard.empty()
@@ -157,18 +196,18 @@ def listed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ser
 async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple[Served, Heard]) -> None:
     served, heard = listed
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     parts = {part.get("label"): part["content"] for part in answer["submessages"]}
     assert (parts["ann"], parts["ben"]) == ("ann heard tea", "ben heard tea")
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
-    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake")).status_code == 202
     assert hears(heard, 2) == {("ann", "cake"), ("ben", "cake")}
     with connect(f"{served.ws_url}/nlip/crew/ws/text") as socket:
         socket.send(json.dumps(said))
-        assert "ben heard tea" in str(socket.recv(timeout=15))
+        assert "ben heard tea" in str(socket.recv(timeout=DEADLINE))
     assert hears(heard, 2) == {("ann", "tea"), ("ben", "tea")}
-    assert httpx2.post(f"{served.url}/nlip/absent", json=said, timeout=15).status_code == 404  # nobody here
-    assert httpx2.post(f"{served.url}/nlip/ann", json=said, timeout=15).json()["content"] == "ann heard tea"
+    assert httpx2.post(f"{served.url}/nlip/absent", json=said).status_code == 404  # nobody here
+    assert httpx2.post(f"{served.url}/nlip/ann", json=said).json()["content"] == "ann heard tea"
     assert hears(heard, 1) == {("ann", "tea")}  # an agent's own name stays its own
     eddy = Speaker(served.url, "eddy")
     payload = {"task_type": "ask", "task_description": "pie"}
@@ -184,9 +223,9 @@ async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple
 def test_a_listed_group_keeps_to_the_rights_of_the_caller(listed: tuple[Served, Heard]) -> None:
     served, heard = listed
     said = {"format": "text", "subformat": "english", "content": "tea"}
-    answer = httpx2.post(f"{served.url}/nlip/crew", json=said, timeout=15).json()
+    answer = httpx2.post(f"{served.url}/nlip/crew", json=said).json()
     assert "ann heard tea" in json.dumps(answer)
     assert "ben" not in json.dumps(answer.get("submessages"))
-    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake"), timeout=15).status_code == 202
+    assert httpx2.post(f"{served.url}/nlip/crew", json=notification("cake")).status_code == 202
     assert hears(heard, 2) == {("ann", "tea"), ("ann", "cake")}
     assert heard.empty()

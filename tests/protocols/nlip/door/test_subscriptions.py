@@ -13,6 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve, Served
+from deadline import DEADLINE
 from protocols.nlip.amqp.conftest import amqp_gateway, broker, prefix  # noqa: F401
 from sabir import Gateway, Message, Progress, Turn, agent
 from sabir.agents.group import AgentGroup
@@ -66,7 +67,7 @@ def say(text: str, *tokens: dict[str, Any]) -> dict[str, Any]:
 
 
 def events(url: str, message: dict[str, Any]) -> list[dict[str, Any]]:
-    text = httpx2.post(url, json=message, headers={"accept": "text/event-stream"}, timeout=15).text
+    text = httpx2.post(url, json=message, headers={"accept": "text/event-stream"}).text
     return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
 
 
@@ -76,7 +77,7 @@ def labelled(message: dict[str, Any], label: str) -> Any:
 
 
 def submit(url: str, *tokens: dict[str, Any], text: str = "work") -> str:
-    response = httpx2.post(url, json=say(text, *tokens), headers={"prefer": "respond-async"}, timeout=15)
+    response = httpx2.post(url, json=say(text, *tokens), headers={"prefer": "respond-async"})
     return str(response.headers["location"]).rpartition("/")[2]
 
 
@@ -99,23 +100,23 @@ def test_the_events_of_a_task_are_notified_and_resumed(serve: Serve, home: Path)
         url,
         json=subscribe(f"task:{task}", token("bob", "authentication")),
         headers={"accept": "text/event-stream"},
-        timeout=15,
+        timeout=DEADLINE,
     )
     assert stranger.status_code == 404
 
 
 def test_the_turns_of_a_conversation_are_notified_until_the_lease_ends(serve: Serve, home: Path) -> None:
     url = serve(Gateway(stepping, home=home)).url + "/nlip"
-    first = httpx2.post(url, json=say("one"), timeout=15).json()
+    first = httpx2.post(url, json=say("one")).json()
     [own] = [part for part in first["submessages"] if part["format"] == "token"]
-    httpx2.post(url, json=say("two", own), timeout=15)
+    httpx2.post(url, json=say("two", own))
     found = events(url, subscribe("conversation", own))
     assert [labelled(item, "event")["asked"] for item in found[:-1]] == ["one", "two"]
     assert labelled(found[-1], "subscribe") == {"topic": "conversation", "since": 2, "ended": "The lease has ended"}
     again = events(url, subscribe("conversation", own, since=1))
     assert [labelled(item, "event")["asked"] for item in again[:-1]] == ["two"]
     other = httpx2.post(
-        url, json=subscribe("conversation", token("x" * 40)), headers={"accept": "text/event-stream"}, timeout=15
+        url, json=subscribe("conversation", token("x" * 40)), headers={"accept": "text/event-stream"}, timeout=DEADLINE
     )
     assert other.status_code == 404
 
@@ -133,7 +134,7 @@ def test_the_tasks_at_an_agent_are_notified_to_their_owner(serve: Serve, home: P
     others = events(f"{base}/nlip", subscribe(f"{kind}:{name}", token("bob", "authentication")))
     assert len(others) == 1
     nobody = httpx2.post(
-        f"{base}/nlip", json=subscribe(f"{kind}:{name}"), headers={"accept": "text/event-stream"}, timeout=15
+        f"{base}/nlip", json=subscribe(f"{kind}:{name}"), headers={"accept": "text/event-stream"}, timeout=DEADLINE
     )
     assert nobody.status_code == 401
 
@@ -147,7 +148,7 @@ def notify(served: Served, wind: int, key: str = "") -> int:
     loop = served.server.loop
     assert loop is not None
     sending = served.gateway.notify("weather", "storms", {"wind": wind}, key=key)
-    return asyncio.run_coroutine_threadsafe(sending, loop).result(20)
+    return asyncio.run_coroutine_threadsafe(sending, loop).result(DEADLINE)
 
 
 def test_what_an_agent_publishes_is_notified_once_and_resumed(serve: Serve, home: Path) -> None:  # MW-70
@@ -162,7 +163,7 @@ def test_what_an_agent_publishes_is_notified_once_and_resumed(serve: Serve, home
     again = events(url, subscribe("topic:weather/storms", since=labelled(found[-1], "subscribe")["since"]))
     assert [labelled(item, "event")["event"] for item in again[:-1]] == [{"wind": 12}]
     unknown = httpx2.post(
-        url, json=subscribe("topic:weather/gossip"), headers={"accept": "text/event-stream"}, timeout=15
+        url, json=subscribe("topic:weather/gossip"), headers={"accept": "text/event-stream"}, timeout=DEADLINE
     )
     assert unknown.status_code == 404
     assert "it publishes storms" in unknown.text
@@ -177,7 +178,7 @@ def test_what_an_agent_publishes_comes_at_once_over_websocket(
         socket.send(json.dumps(subscribe("topic:weather/storms", seconds=60)))
         while not notify(served, 10):  # until somebody listens
             pass
-        body = labelled(json.loads(socket.recv(timeout=10)), "event")
+        body = labelled(json.loads(socket.recv(timeout=DEADLINE)), "event")
         assert body["event"] == {"wind": 10}
 
 
@@ -189,7 +190,7 @@ def test_an_invalid_topic_is_an_error(serve: Serve, home: Path, content: dict[st
     url = serve(Gateway(stepping, home=home)).url + "/nlip"
     message = subscribe("x")
     message["submessages"][0]["content"] = content
-    response = httpx2.post(url, json=message, headers={"accept": "text/event-stream"}, timeout=15)
+    response = httpx2.post(url, json=message, headers={"accept": "text/event-stream"})
     assert response.status_code == 422
     assert response.json()["messagetype"] == "control"
 
@@ -203,7 +204,7 @@ def test_notifications_over_websocket_do_not_hold_up_what_is_said(
 
         def receive(is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
             while True:
-                found: dict[str, Any] = json.loads(socket.recv(timeout=10))
+                found: dict[str, Any] = json.loads(socket.recv(timeout=DEADLINE))
                 if is_wanted(found):
                     return found
 
@@ -238,7 +239,7 @@ async def test_notifications_over_amqp(home: Path, broker: str, prefix: str) -> 
                     AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id=message_id)
                 )
 
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 await send(say("one"), "1")
                 first = await found.get()
                 [own] = [part for part in first["submessages"] if part["format"] == "token"]
@@ -261,7 +262,7 @@ async def failing(turn: Turn) -> str:
 
 def test_a_group_answers_with_a_part_for_each_member(serve: Serve, home: Path) -> None:
     url = serve(Gateway(stepping, failing, AgentGroup([stepping, failing], name="crew"), home=home)).url
-    found = httpx2.post(f"{url}/nlip/crew", json=say("tea"), timeout=15).json()
+    found = httpx2.post(f"{url}/nlip/crew", json=say("tea")).json()
     assert found["content"] == "stepping: done with tea\nfailing failed: it broke"
     assert labelled(found, "failed") == {"failing": "it broke"}
     parts = {part.get("label"): part["content"] for part in found["submessages"]}

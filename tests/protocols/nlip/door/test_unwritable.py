@@ -12,6 +12,7 @@ import pytest
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway, Turn, agent
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
@@ -45,18 +46,18 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 def test_over_http_it_is_a_500_in_nlip(serve: Serve, home: Path, name: str) -> None:
     """CORE-6.1: every outcome is an NLIP message."""
     url = serve(Gateway(kept, passed, pieces, home=home)).url
-    response = httpx2.post(f"{url}/nlip/{name}", json=ASKED, timeout=10)
+    response = httpx2.post(f"{url}/nlip/{name}", json=ASKED)
     assert response.status_code == 500
     assert nlip.decode(response.content).is_error
     assert f"{name} failed" in response.json()["content"]
     # The conversation is free for the next turn.
-    assert httpx2.post(f"{url}/nlip/{name}", json=ASKED, timeout=10).status_code == 500
+    assert httpx2.post(f"{url}/nlip/{name}", json=ASKED).status_code == 500
 
 
 @pytest.mark.parametrize("name", ["kept", "passed", "pieces"])
 def test_as_a_stream_it_ends_with_an_error(serve: Serve, home: Path, name: str) -> None:
     url = serve(Gateway(kept, passed, pieces, home=home)).url
-    response = httpx2.post(f"{url}/nlip/{name}", json=ASKED, headers={"accept": "text/event-stream"}, timeout=10)
+    response = httpx2.post(f"{url}/nlip/{name}", json=ASKED, headers={"accept": "text/event-stream"})
     assert f"{name} failed" in response.text
     assert '"messagetype":"error"' in response.text
 
@@ -67,6 +68,6 @@ def test_over_websocket_it_is_an_error_and_the_connection_stays(serve: Serve, ho
     with connect(f"{url}/nlip/{name}/ws") as socket:
         for _ in range(2):
             socket.send(json.dumps(ASKED))
-            assert f"{name} failed" in nlip.decode(str(socket.recv(timeout=10)).encode()).text
+            assert f"{name} failed" in nlip.decode(str(socket.recv(timeout=DEADLINE)).encode()).text
             socket.send(cbor.encode(nlip.decode(json.dumps(ASKED).encode())))
-            assert cbor.decode(bytes(socket.recv(timeout=10))).is_error
+            assert cbor.decode(bytes(socket.recv(timeout=DEADLINE))).is_error

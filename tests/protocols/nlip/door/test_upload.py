@@ -52,7 +52,7 @@ def served(serve: Serve, home: Path) -> Served:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx2.AsyncClient(trust_env=False) as client:
         yield client
 
 
@@ -387,7 +387,7 @@ async def test_the_filter_for_secrets_leaves_the_address_of_an_upload(serve: Ser
     gateway = Gateway(reader, home=home, filters=filters_of(["secrets", "pii", "inside"]))
     url = serve(gateway).url
     ask = {"messagetype": "control", "format": "text", "subformat": "english", "content": "Where can I upload a file?"}
-    async with httpx2.AsyncClient(timeout=10) as client:
+    async with httpx2.AsyncClient() as client:
         reply = (await client.post(url + "/nlip", json=ask)).json()
         [place] = [part["content"] for part in reply["submessages"] if part["subformat"] == "uri"]
         stored = await client.put(place, content=b"x" * 1000)

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
 from sabir.protocols.nlip.wire import cbor
@@ -38,7 +39,7 @@ def test_a_subprotocol_of_the_client_is_confirmed_and_none_is_offered(serve: Ser
 def test_a_ping_is_answered(serve: Serve, home: Path) -> None:
     """WS-10."""
     with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws") as socket:
-        assert socket.ping().wait(5)
+        assert socket.ping().wait(DEADLINE)
 
 
 def test_an_agent_is_reached_by_its_name(serve: Serve, home: Path) -> None:
@@ -48,7 +49,7 @@ def test_an_agent_is_reached_by_its_name(serve: Serve, home: Path) -> None:
 
     with connect(serve(Gateway(echo, other, home=home)).ws_url + "/nlip/other/ws") as socket:
         socket.send(text("hi"))
-        assert "the other one" in socket.recv(timeout=30)
+        assert "the other one" in socket.recv(timeout=DEADLINE)
 
 
 def test_compressed_frames_are_read_and_a_bomb_is_not_inflated(serve: Serve, home: Path) -> None:
@@ -56,12 +57,12 @@ def test_compressed_frames_are_read_and_a_bomb_is_not_inflated(serve: Serve, hom
     url = serve(Gateway(echo, home=home)).ws_url + "/nlip/ws"
     with connect(url, compression="deflate", max_size=None) as socket:
         socket.send(cbor2.dumps({"format": "text", "subformat": "english", "content": "a" * 50_000}))
-        assert len(cbor.decode(bytes(socket.recv(timeout=10))).text) > 50_000
+        assert len(cbor.decode(bytes(socket.recv(timeout=DEADLINE))).text) > 50_000
         bomb = b"\x00" * 50_000_000
         assert len(zlib.compress(bomb)) < 100_000
         with pytest.raises(ConnectionClosed) as closed:
             socket.send(bomb)
-            socket.recv(timeout=10)
+            socket.recv(timeout=DEADLINE)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
 
@@ -72,7 +73,7 @@ def test_repeated_invalid_frames_close_the_connection_with_1007(serve: Serve, ho
         with pytest.raises(ConnectionClosed) as closed:
             for _ in range(20):
                 socket.send(b"\xff")
-                reply = nlip.decode(str(socket.recv(timeout=30)).encode())
+                reply = nlip.decode(str(socket.recv(timeout=DEADLINE)).encode())
                 assert reply.is_error
                 assert any(part.kind == "uri" and "/nlip/ws/text" in part.content for part in reply.parts)
         assert closed.value.rcvd is not None
@@ -86,7 +87,7 @@ def test_conversations_on_one_connection_do_not_wait_for_each_other(serve: Serve
     @agent
     async def waiting(turn: Turn) -> str:
         if turn.text == "slow":
-            await asyncio.get_running_loop().run_in_executor(None, first_may_end.wait, 10)
+            await asyncio.get_running_loop().run_in_executor(None, first_may_end.wait, DEADLINE)
         return f"done {turn.text}"
 
     with connect(serve(Gateway(waiting, home=home)).ws_url + "/nlip/ws/text") as socket:
@@ -94,9 +95,9 @@ def test_conversations_on_one_connection_do_not_wait_for_each_other(serve: Serve
         two = {"format": "token", "subformat": "conversation_c", "content": "conversation-two-of-this-client"}
         socket.send(text("slow", one))
         socket.send(text("fast", two))
-        assert "done fast" in socket.recv(timeout=30)
+        assert "done fast" in socket.recv(timeout=DEADLINE)
         first_may_end.set()
-        assert "done slow" in socket.recv(timeout=30)
+        assert "done slow" in socket.recv(timeout=DEADLINE)
 
 
 def test_pieces_are_sent_once_the_client_asked_for_them_by_control(serve: Serve, home: Path) -> None:
@@ -109,12 +110,12 @@ def test_pieces_are_sent_once_the_client_asked_for_them_by_control(serve: Serve,
 
     with connect(serve(Gateway(teller, home=home)).ws_url + "/nlip/ws/text") as socket:
         socket.send(text("tell"))
-        assert nlip.decode(str(socket.recv(timeout=30)).encode()).text == "Once upon a time"
+        assert nlip.decode(str(socket.recv(timeout=DEADLINE)).encode()).text == "Once upon a time"
         wish = {"format": "structured", "subformat": "json", "content": {"partial": True}, "label": "stream"}
         socket.send(text("Please stream your answers.", wish, messagetype="control"))
-        assert nlip.decode(str(socket.recv(timeout=30)).encode()).is_control
+        assert nlip.decode(str(socket.recv(timeout=DEADLINE)).encode()).is_control
         socket.send(text("tell"))
-        got = [nlip.decode(str(socket.recv(timeout=30)).encode()) for _ in range(3)]
+        got = [nlip.decode(str(socket.recv(timeout=DEADLINE)).encode()) for _ in range(3)]
         assert [message.messagetype for message in got] == ["partial", "partial", None]
         assert [message.submessages[0].label for message in got[:2]] == ["1", "2"]
 
@@ -127,11 +128,11 @@ def test_a_question_is_answered_on_the_same_connection(serve: Serve, home: Path)
 
     with connect(serve(Gateway(shy, home=home)).ws_url + "/nlip/ws/text") as socket:
         socket.send(text("hi"))
-        question = json.loads(socket.recv(timeout=30))
+        question = json.loads(socket.recv(timeout=DEADLINE))
         assert question["content"] == "Who are you?"
         token = next(part for part in question["submessages"] if part["format"] == "token")
         socket.send(text("Ada", token))
-        assert json.loads(socket.recv(timeout=30))["content"] == "Hello Ada"
+        assert json.loads(socket.recv(timeout=DEADLINE))["content"] == "Hello Ada"
 
 
 def test_going_away_cancels_what_is_under_way(serve: Serve, home: Path) -> None:
@@ -148,15 +149,15 @@ def test_going_away_cancels_what_is_under_way(serve: Serve, home: Path) -> None:
 
     with connect(serve(Gateway(patient, home=home)).ws_url + "/nlip/ws/text") as socket:
         socket.send(text("wait"))
-        assert started.wait(5)
-    assert cancelled.wait(5)
+        assert started.wait(DEADLINE)
+    assert cancelled.wait(DEADLINE)
 
 
 def test_an_idle_connection_is_closed(serve: Serve, home: Path) -> None:
     """WS-10: idle peers do not stay for ever."""
     gateway = Gateway(echo, home=home, doors={"nlip-ws": {"idle_seconds": 0.2}})
     with connect(serve(gateway).ws_url + "/nlip/ws") as socket, pytest.raises(ConnectionClosed) as closed:
-        socket.recv(timeout=10)
+        socket.recv(timeout=DEADLINE)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1001
 
@@ -179,7 +180,7 @@ def test_each_message_may_say_which_trace_it_belongs_to(serve: Serve, home: Path
     def ask(socket: Any, **fields: Any) -> str:
         said = {"format": "text", "subformat": "english", "content": "x", **fields}
         socket.send(json.dumps(said) if notation == "json" else cbor2.dumps(said))
-        came = socket.recv(timeout=30)
+        came = socket.recv(timeout=DEADLINE)
         return (nlip.decode(came.encode()) if notation == "json" else cbor.decode(came)).text
 
     url = serve(Gateway(traced, home=home)).ws_url + "/nlip/ws"
@@ -209,7 +210,7 @@ def test_a_long_answer_comes_in_fragments_and_whole(serve: Serve, home: Path, co
         assert len(pieces) > 4
         assert words in json.loads("".join(str(piece) for piece in pieces))["content"]
         socket.send(text("short"))
-        assert "short" in socket.recv(timeout=10)
+        assert "short" in socket.recv(timeout=DEADLINE)
 
 
 def test_answers_on_one_connection_do_not_mix_their_fragments(serve: Serve, home: Path) -> None:
@@ -218,8 +219,8 @@ def test_answers_on_one_connection_do_not_mix_their_fragments(serve: Serve, home
         tokens = []
         for _ in range(4):
             socket.send(text("hi"))
-            tokens.append(next(part for part in json.loads(socket.recv(timeout=10))["submessages"]))
+            tokens.append(next(part for part in json.loads(socket.recv(timeout=DEADLINE))["submessages"]))
         for number, token in enumerate(tokens):
             socket.send(text(str(number) * (300_000 if number % 2 else 5), token))
-        answers = [json.loads(socket.recv(timeout=30))["content"] for _ in tokens]
+        answers = [json.loads(socket.recv(timeout=DEADLINE))["content"] for _ in tokens]
         assert sorted(len(answer) > 200_000 for answer in answers) == [False, False, True, True]

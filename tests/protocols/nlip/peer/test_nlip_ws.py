@@ -13,6 +13,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.asyncio.server import serve as serve_ws
 
 from conftest import Serve
+from deadline import DEADLINE
 from sabir.agent import agent, reply_of
 from sabir.errors import ConfigError, PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.events import Delta, Reply
@@ -243,7 +244,7 @@ async def test_turns_that_share_a_connection_keep_their_own_traces(serve: Serve,
 
     @agent(name="traced")
     async def traced(turn: Turn) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             await both.wait()  # at the same time
         return f"{turn.trace} after {turn.hops}"
 

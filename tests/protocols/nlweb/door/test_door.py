@@ -89,7 +89,7 @@ async def test_the_first_result_arrives_before_the_last_is_ranked(gateway: Serve
             await made["event"].wait()
 
     STEP["go"] = Gate()  # type: ignore[assignment]
-    async with httpx2.AsyncClient(timeout=20) as client:
+    async with httpx2.AsyncClient() as client:
         body = {"query": {"text": "go"}, "prefer": {"streaming": True}}
         async with client.stream("POST", f"{gateway.url}/ask/stepper", json=body) as response:
             lines = response.aiter_lines()

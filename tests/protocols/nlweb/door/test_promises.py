@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from conftest import Served, serving
+from deadline import DEADLINE
 from protocols.nlweb.agents import events
 from sabir import Gateway, agent
 from sabir.agents.echo import echo
@@ -109,7 +110,7 @@ def kitchen() -> Kitchen:
     return Kitchen()
 
 
-def until(look: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
+def until(look: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := look():
@@ -120,12 +121,12 @@ def until(look: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
 
 def ask(served: Served, who: str = "anna", path: str = "/ask", **prefer: Any) -> httpx2.Response:
     body = {"query": {"text": "soup"}, "prefer": {"streaming": False, "wait": 0.2, **prefer}}
-    return httpx2.post(served.url + path, json=body, headers={"authorization": f"Bearer {who}"}, timeout=20)
+    return httpx2.post(served.url + path, json=body, headers={"authorization": f"Bearer {who}"})
 
 
 def look(served: Served, token: str, action: str = "checkin", who: str = "anna", **more: Any) -> httpx2.Response:
     body = {"promise_token": token, "action": action, **more}
-    return httpx2.post(served.url + "/await", json=body, headers={"authorization": f"Bearer {who}"}, timeout=20)
+    return httpx2.post(served.url + "/await", json=body, headers={"authorization": f"Bearer {who}"})
 
 
 @contextmanager
@@ -156,7 +157,7 @@ def test_slow_work_is_a_promise_with_progress_that_survives_kill_9(home: Path) -
     home.mkdir()
     body = {"query": {"text": "soup"}, "prefer": {"streaming": False, "wait": 0.2, "response_format": "conv_search"}}
     with process(home) as url:
-        response = httpx2.post(f"{url}/ask", json=body, timeout=20)
+        response = httpx2.post(f"{url}/ask", json=body)
         assert response.status_code == 202
         promised = response.json()
         token = promised["promise"]["token"]
@@ -182,7 +183,9 @@ def test_a_promise_that_is_kept_here_gives_the_answer_once_and_again(home: Path,
         kitchen.ready.set()
         for _ in range(2):
             got = httpx2.get(
-                f"{served.url}/await/{token}", headers={"authorization": "Bearer anna", "prefer": "wait=10"}, timeout=20
+                f"{served.url}/await/{token}",
+                headers={"authorization": "Bearer anna", "prefer": "wait=10"},
+                timeout=DEADLINE,
             )
             assert got.status_code == 200 and got.json()["content"][0]["text"] == "Cooked soup."
         assert kitchen.began == 1
@@ -195,7 +198,7 @@ def test_cancelling_ends_the_work(home: Path, kitchen: Kitchen) -> None:
         token = ask(served).json()["promise"]["token"]
         cancelled = look(served, token, "cancel")
         assert cancelled.status_code == 200 and cancelled.json()["error"]["code"] == "CANCELLED"
-        assert kitchen.stopped.wait(10)
+        assert kitchen.stopped.wait(DEADLINE)
         assert look(served, token).json()["error"]["code"] == "CANCELLED"
 
 
@@ -213,7 +216,9 @@ def test_another_caller_knows_no_such_promise(home: Path, kitchen: Kitchen) -> N
 def test_respond_async_is_a_promise_at_once(home: Path, kitchen: Kitchen) -> None:
     with open_kitchen(made(home, kitchen), kitchen) as served:
         body = {"query": {"text": "soup"}, "prefer": {"streaming": False}}
-        response = httpx2.post(served.url + "/ask/echo", json=body, headers={"prefer": "respond-async"}, timeout=20)
+        response = httpx2.post(
+            served.url + "/ask/echo", json=body, headers={"prefer": "respond-async"}, timeout=DEADLINE
+        )
         assert response.status_code == 202
         token = response.json()["promise"]["token"]
         got = until(
@@ -240,7 +245,7 @@ def test_a_stream_with_progress_goes_on_without_a_promise(home: Path, kitchen: K
     with open_kitchen(gateway, kitchen) as served:
         threading.Timer(0.6, kitchen.ready.set).start()
         body = {"query": {"text": "soup"}, "prefer": {"streaming": True}}
-        heard = events(httpx2.post(served.url + "/ask", json=body, timeout=20).text)
+        heard = events(httpx2.post(served.url + "/ask", json=body).text)
         assert [name for name, _ in heard] == ["start", "progress", "content", "complete"]
 
 
@@ -262,7 +267,7 @@ def test_an_answer_after_which_the_work_goes_on_for_long_is_a_promise_too(home: 
             "meta": {"session_context": asked["_meta"]["session_context"]},
         }
         who = {"authorization": "Bearer anna"}
-        promised = httpx2.post(f"{served.url}/ask/cook", json=body, headers=who, timeout=20)
+        promised = httpx2.post(f"{served.url}/ask/cook", json=body, headers=who)
         assert promised.status_code == 202
         kitchen.ready.set()
         token = promised.json()["promise"]["token"]
@@ -277,7 +282,7 @@ def test_a_client_that_goes_away_cancels_the_turn(home: Path, kitchen: Kitchen) 
         with socket.create_connection((served.host, served.port)) as client:
             client.sendall(head % len(body) + body)
             until(lambda: kitchen.began, "the cook has begun")
-        assert kitchen.stopped.wait(30)
+        assert kitchen.stopped.wait(DEADLINE)
 
 
 def test_broken_await_requests_name_the_invalid_part(home: Path, kitchen: Kitchen) -> None:

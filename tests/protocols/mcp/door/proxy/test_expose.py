@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from free_ports import free_port
 from mcp_servers.shelf_server import FOUND, LOOKUP, PICTURE, PNG, SIGN, TORN, running
 from sabir.agent import agent
@@ -71,7 +72,7 @@ def talking(served: Served, mode: str = "auto", **more: Any) -> Client:
     return Client(f"{served.url}/mcp", mode=mode, cache=None, **more)
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come to be in time"
@@ -255,13 +256,13 @@ async def test_progress_comes_and_a_cancelled_call_is_cancelled_at_the_server(fr
 
     async with talking(front) as client:
         call = asyncio.create_task(client.call_tool("shelf-slow", {}, progress_callback=progress))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         assert heard == [(25.0, 100.0, "one of four")]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while not notes.exists():
                 await asyncio.sleep(0.01)
 
@@ -278,7 +279,7 @@ async def test_over_stdio_they_are_there_too(home: Path, url: str, tmp_path: Pat
     )
     command = StdioServerParameters(command=sys.executable, args=["-m", "sabir", "mcp", str(config)])
     async with Client(stdio_client(command), cache=None) as client:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while "shelf-lookup" not in (names := await named(client)):
                 await asyncio.sleep(0.05)
         assert sorted(names) == ["shelf-lookup"]
@@ -349,7 +350,7 @@ async def test_where_a_filter_is_configured_results_pass_it(serve: Serve, home: 
 async def test_a_list_that_changes_is_reported(serve: Serve, home: Path, version: str) -> None:
     with running() as url:
         served = behind(serve, home, McpPeer(url, name="shelf", version=version), {"shelf": {"refresh": 0.2}})
-        async with talking(served, "2026-07-28") as client, asyncio.timeout(20):
+        async with talking(served, "2026-07-28") as client, asyncio.timeout(DEADLINE):
             async with client.listen(tools_list_changed=True) as stream:
                 await client.call_tool("shelf-grow", {})
                 async for event in stream:
@@ -371,7 +372,7 @@ async def test_a_dead_server_is_unavailable_and_comes_back(serve: Serve, home: P
         assert str(port) not in str(result.content)
         assert {"echo", "shelf-lookup"} <= (await named(client)).keys()
         with running(port=port):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE):
                 while (result := await client.call_tool("shelf-lookup", {"number": 1})).is_error:
                     await asyncio.sleep(0.1)
             assert result_of(result) == FOUND
@@ -384,6 +385,6 @@ async def test_one_that_is_dead_at_the_start_appears_later(serve: Serve, home: P
     async with talking(served) as client:
         assert sorted(await named(client)) == ["echo"]
         with running(port=port):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE):
                 while "shelf-lookup" not in await named(client):
                     await asyncio.sleep(0.1)

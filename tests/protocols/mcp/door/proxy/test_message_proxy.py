@@ -19,6 +19,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 
 from callers import ByName
 from conftest import Serve, Served, serving
+from deadline import DEADLINE
 from mcp_servers.nursery import SDK_SERVER, Nursery
 from sabir.agents.echo import echo
 from sabir.gateway.gateway import Gateway
@@ -75,7 +76,7 @@ async def met(served: Served, name: str) -> None:
     """The gateway has heard from the server what it speaks."""
     peer = served.gateway.agents[name]
     assert isinstance(peer, McpPeer)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not peer.tools:
             await asyncio.sleep(0.02)
 
@@ -86,7 +87,7 @@ async def client_of(
 ) -> AsyncIterator[Client]:
     await met(served, name)
     headers = {"authorization": f"Bearer {who}"} if who else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers) as http:
         transport = streamable_http_client(f"{served.url}/mcp/{name}", http_client=http)
         async with Client(transport, mode=mode, **more) as client:
             yield client
@@ -177,7 +178,7 @@ async def test_what_the_server_asks_is_asked_of_the_client(served: Served, name:
 
 
 async def test_subscribers_are_notified_of_changes(served: Served, name: str) -> None:
-    async with client_of(served, name, "2026-07-28") as client, asyncio.timeout(30):
+    async with client_of(served, name, "2026-07-28") as client, asyncio.timeout(DEADLINE):
         async with client.listen(tools_list_changed=True) as heard:
             await client.call_tool("test_trigger_tool_change", {})
             async for event in heard:
@@ -250,7 +251,7 @@ async def test_each_session_has_a_program_of_its_own_that_ends_with_it(serve: Se
     async with client_of(served, "own") as one, client_of(served, "own") as two:
         pids = [words(await client.call_tool("pid", {})) for client in (one, two, one)]
     assert pids[0] == pids[2] != pids[1]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while any(_lives(int(pid)) for pid in pids):
             await asyncio.sleep(0.05)
 
@@ -271,7 +272,7 @@ async def test_strangers_share_a_program_only_where_they_are_one(serve: Serve, h
     found: list[str] = []
     for address in ("127.0.0.1", "127.0.0.2", "127.0.0.1"):
         way = httpx2.AsyncHTTPTransport(local_address=address)
-        async with httpx2.AsyncClient(transport=way, timeout=30) as http:
+        async with httpx2.AsyncClient(transport=way) as http:
             transport = streamable_http_client(f"{served.url}/mcp/own", http_client=http)
             async with Client(transport, mode="2026-07-28") as client:
                 found.append(words(await client.call_tool("pid", {})))
@@ -293,7 +294,7 @@ async def test_a_session_outlives_a_restart_of_the_gateway(home: Path, own: Prog
 
     def say(served: Served, method: str, params: dict[str, Any]) -> httpx2.Response:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return httpx2.post(f"{served.url}/mcp/own", json=body, headers=headers, timeout=30)
+        return httpx2.post(f"{served.url}/mcp/own", json=body, headers=headers)
 
     with serving(Gateway(echo, McpPeer(own, name="own"), home=home)) as served:
         headers["mcp-session-id"] = say(served, "initialize", begin).headers["mcp-session-id"]
@@ -314,7 +315,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_program(serve: Serve, home: 
         with pytest.raises(MCPError):
             await client.call_tool("endless", {}, read_timeout_seconds=1.0)
         log = Path(own.args[-1])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not log.exists() or "cancelled" not in log.read_text():
                 await asyncio.sleep(0.05)
         assert words(await client.call_tool("pid", {})).isdigit()
@@ -329,7 +330,7 @@ async def test_one_caller_cannot_start_programs_without_end(
         busy = asyncio.create_task(one.call_tool("endless", {}))
         relay = served.gateway.doors  # the door that holds the programs
         door = next(item for item in relay if item.name == "mcp")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not any(channel.raw.under_way for channel in door._proxies["own"]._open.values()):  # type: ignore[attr-defined]
                 await asyncio.sleep(0.02)
         with pytest.raises(BaseExceptionGroup) as refused:
@@ -345,7 +346,7 @@ async def test_a_program_that_cannot_be_started_says_so_without_saying_where(ser
     begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
     headers = {"accept": "application/json, text/event-stream"}
-    answer = httpx2.post(f"{served.url}/mcp/gone", json=body, headers=headers, timeout=30).json()
+    answer = httpx2.post(f"{served.url}/mcp/gone", json=body, headers=headers).json()
     assert "gone: no connection" in answer["error"]["message"]
     assert "/no/such" not in str(answer)
 
