@@ -45,8 +45,8 @@ _VERBS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }  # fmt: skip
 # Words between those of a term, which the function words of a question are dropped with: "vélo de route".
 _BETWEEN: Final = frozenset(
-    "contra contre gegen de del du des la le les el los las para en al au aux pour der die das den".split()
-)  # noqa: SIM905
+    "contra contre gegen de del du des la le les el los las para en al au aux pour der die das den".split()  # noqa: SIM905
+)
 _PLURALS: Final[Mapping[str, tuple[str, ...]]] = {
     "de": ("e", "en", "n", "er", "s"),
     "es": ("s", "es"),
