@@ -21,6 +21,16 @@ async def _asked(question: str, language: str, words: str, *, is_foreign: bool =
     ("question", "language", "words", "asked"),
     [
         ("Elektroautos", "de", "electric car", "electric cars"),
+        ("Hundelizenz", "de", "dog licence", "dog licence"),
+        ("installiere", "de", "install", "install"),
+        ("Klapprad", "de", "folding bike", "folding bike"),
+        ("vélo de route", "fr", "road bike", "road bike"),
+        ("vélo route", "fr", "road bike", "road bike"),  # its function words are dropped before
+        ("don sang", "fr", "blood donation test", "blood donation"),
+        ("signaler nid-de-poule", "fr", "report pothole", "report pothole"),
+        ("cambio tema", "es", "change theme", "change theme"),
+        ("vacuna contra gripe", "es", "vaccine flu", "vaccine contra flu"),
+        ("プラグインの作り方", "ja", "plugin make", "plugin make"),
         ("clases de natación", "es", "swimming class", "class de swimming"),
         ("plantes d'intérieur", "fr", "houseplant", "houseplant"),
         ("バイオリンのレッスン", "ja", "geige unterricht", "geige unterricht"),
@@ -66,10 +76,19 @@ async def test_a_compound_of_the_site_s_own_language_is_taken_apart_only_if_it_h
         ("job applications closing in november", "en"),
         ("pain relief", "en"),
         ("a gift for the chef", "en"),
+        ("bandstand sandbox", "en"),
+        ("sandbox administration", "en"),
+        ("premier college journal", "en"),
+        ("casa marina salon", "en"),
+        ("golden land", "en"),
     ],
 )
 def test_a_language_is_known_by_its_words_for_things(question: str, language: str) -> None:
     assert language_of(question) == language
+
+
+async def test_a_compound_in_the_table_is_taken_apart_if_the_site_has_only_its_parts() -> None:
+    assert await _asked("Sprachkurse", "de", "sprach kurse", is_foreign=False) == "sprach kurse"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +100,9 @@ def test_a_language_is_known_by_its_words_for_things(question: str, language: st
         ("¿Tienen recetas?", "es", "do you have recipes ?"),
         ("clases los martes", "es", "clases on tuesdays"),
         ("Quelle voiture a sept places", "fr", "Quelle voiture in 7 places"),
+        ("La piscine est-elle ouverte ?", "fr", "is piscine open ?"),
+        ("Wie teuer ist der Helm?", "de", "how much is Helm?"),
+        ("溶接の料金はいくらですか", "ja", "how much is 溶接?"),
     ],
 )
 def test_what_a_question_requires_is_read_in_its_language(question: str, language: str, english: str) -> None:

@@ -153,6 +153,7 @@ def glossed(question: str, language: str) -> str:
         text = _MONTH_DAY.sub(lambda match: f" {match[2]} {MONTHS[int(match[1]) % 12 - 1]} ", text)
     else:
         text = _DAY_MONTH.sub(_spelt_day, text)
+    text = _INVERTED.sub(r"\g<verb> \g<who> ", text, count=1) if language == "fr" else text
     text = _WHETHER.sub("do you have ", text, count=1)
     plain = fold_length_kept(text)
     pieces: list[str] = []
@@ -164,7 +165,10 @@ def glossed(question: str, language: str) -> str:
     english_words = " ".join("".join(pieces).split())
     if language == "de":
         return _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
-    return _THERE_LAST.sub(r"is there \1?", _AFTER.sub(r"\2 \1", english_words)) if language == "ja" else english_words
+    if language != "ja":
+        return english_words
+    turned = _THERE_LAST.sub(r"is there \1?", _AFTER.sub(r"\2 \1", english_words))
+    return _COST_LAST.sub(r"how much is \1?", turned)
 
 
 def _spelt_day(match: re.Match[str]) -> str:
@@ -186,6 +190,11 @@ _WHETHER: Final = re.compile(
     r"^\W*(?:tienen\s+(?:ustedes\s+)?|ten[ée]is\s+|venden\s+|avez-vous\s+|vendez-vous\s+|habt\s+ihr\s+|haben\s+sie\s+|verkauft\s+ihr\s+)",
     re.IGNORECASE,
 )
+# French asks "the pool is it open?".
+_INVERTED: Final = re.compile(
+    r"^\W*(?P<who>(?:l[ea]s?\s|l['’]|une?\s|mes\s|mon\s|ma\s|ce\s|cette\s)[^?!.,;:]{1,60}?)\s+(?P<verb>est|sont)-(?:ils?|elles?)\s+",
+    re.IGNORECASE,
+)
 _MONTH_DAY: Final = re.compile(r"(\d{1,2})月(\d{1,2})日")  # 12月5日 is the fifth of December
 
 
@@ -201,6 +210,10 @@ _AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3
 
 # And "an electric car is there?".
 _THERE_LAST: Final = re.compile(r"^([^?]{1,80}?)[はがも]?\s+is\s+there\s*\?$")
+
+
+# And "the course fee is how much?".
+_COST_LAST: Final = re.compile(r"^([^?]{1,80}?)の?(?:料金|値段|価格|費用)?[はがも]?\s+how\s+much\s*\?+$")
 
 
 def _phrase(term: str) -> str:

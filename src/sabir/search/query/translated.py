@@ -7,7 +7,7 @@ its own words: "Elektroautos" finds electric cars, "choir" a Chor. Which words a
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, TypeAlias
@@ -34,6 +34,19 @@ _ENDINGS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "fr": (("s", ""), ("e", ""), ("es", ""), ("x", ""), ("aux", "al"), ("eaux", "eau"), ("ve", "f"), ("euse", "eux")),
     "ja": (),
 }
+# The same of verbs, whose plain form is the infinitive.
+_VERBS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "de": (("e", "en"), ("t", "en"), ("st", "en"), ("et", "en"), ("te", "en")),
+    "es": (
+        ("o", "ar"), ("a", "ar"), ("an", "ar"), ("as", "ar"), ("amos", "ar"), ("ado", "ar"), ("ada", "ar"),
+        ("o", "er"), ("e", "er"), ("en", "er"), ("o", "ir"), ("e", "ir"), ("en", "ir"), ("rse", "r"),
+    ),
+    "fr": (("e", "er"), ("es", "er"), ("ent", "er"), ("ez", "er"), ("ons", "er"), ("ee", "er"), ("it", "ir")),
+}  # fmt: skip
+# Words between those of a term, which the function words of a question are dropped with: "vélo de route".
+_BETWEEN: Final = frozenset(
+    "contra contre gegen de del du des la le les el los las para en al au aux pour der die das den".split()  # noqa: SIM905
+)
 _PLURALS: Final[Mapping[str, tuple[str, ...]]] = {
     "de": ("e", "en", "n", "er", "s"),
     "es": ("s", "es"),
@@ -50,20 +63,35 @@ _Terms: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 @cache
-def _table() -> Mapping[str, _Terms]:
-    """For each language, its folded terms, each with its translations: English first."""
-    found: dict[str, dict[str, list[str]]] = {language: {} for language in LANGUAGES}
-    for columns in _rows():
+def _table() -> Mapping[str, Mapping[str, list[int]]]:
+    """For each language, its folded terms, each with the rows that it is in."""
+    found: dict[str, dict[str, list[int]]] = {language: {} for language in LANGUAGES}
+    for number, columns in enumerate(_rows()):
         for language, terms in zip(LANGUAGES, columns, strict=True):
-            others = [other for column in columns if column is not terms for other in column]
+            rows_of = found[language]
             for term in terms:
-                own = [term] if term in columns[0] and language != "en" else []
-                for form in dict.fromkeys((term, _singular(term) if " " in term else term)):
-                    found[language].setdefault(form, []).extend((*own, *others))
-    return {
-        language: {term: tuple(dict.fromkeys(others)) for term, others in terms.items()}
-        for language, terms in found.items()
-    }
+                for form in _spellings(term) if " " in term else (term,):
+                    rows_of.setdefault(form, []).append(number)
+    return found
+
+
+def _meanings(form: str, language: str) -> Iterator[str]:
+    """The translations of a term by the table: English first."""
+    rows, place = _rows(), LANGUAGES.index(language)
+    for number in _table()[language].get(form, ()):
+        if place and form in rows[number][0]:  # "Sofa" is a sofa
+            yield form
+        for other, terms in enumerate(rows[number]):
+            if other != place:
+                yield from terms
+
+
+def _spellings(term: str) -> tuple[str, ...]:
+    """A term of several words also in the singular, and without the small words in it."""
+    bare = " ".join(word for word in term.split() if word not in _BETWEEN and not _ELIDED.match(word))
+    elided = " ".join(_ELIDED.sub("", word) for word in term.split() if word not in _BETWEEN)
+    kept = (bare, elided) if " " in bare else (elided,) if " " in elided else ()
+    return tuple(dict.fromkeys(form for said in (term, *kept) for form in (said, _singular(said))))
 
 
 @cache
@@ -78,11 +106,16 @@ def _untold() -> tuple[_Terms, _Terms]:
     return english, foreign
 
 
-def _rows() -> Iterator[list[list[str]]]:
-    for line in _lines("words.txt"):
-        columns = [[fold(term.strip()) for term in column.split(",") if term.strip()] for column in line.split("|")]
-        if len(columns) == len(LANGUAGES):
-            yield columns
+@cache
+def _rows() -> Sequence[Sequence[Sequence[str]]]:
+    """The rows of the table: for each language, its folded terms."""
+    lines = (line.split("|") for line in (*_lines("words.txt"), *_lines("everyday.txt")))
+    columns = zip(*(line for line in lines if len(line) == len(LANGUAGES)), strict=True)
+    folded = [fold("\n".join(column)).split("\n") for column in columns]  # at once: thousands of terms
+    return [
+        [[term.strip() for term in cell.split(",") if term.strip()] for cell in row]
+        for row in zip(*folded, strict=True)
+    ]
 
 
 @cache
@@ -94,7 +127,8 @@ def _lines(name: str) -> list[str]:
 @cache
 def _homographs() -> frozenset[str]:
     """Words of other languages that are also English ones: "pain", "gift", "court"."""
-    lines = (line.removeprefix("english:") for line in _lines("words.txt") if line.startswith("english:"))
+    everything = (*_lines("words.txt"), *_lines("everyday.txt"))
+    lines = (line.removeprefix("english:") for line in everything if line.startswith("english:"))
     return frozenset(word for line in lines for word in line.split())
 
 
@@ -115,7 +149,9 @@ def _is_term(word: str, language: str) -> bool:
     if any(form in table for form in plain if len(form) >= _SHORTEST):
         return True
     both = parts(word, language)
-    return both is not None and bool(translations(both[0], language))
+    if both is None or all(_is_english(part) for part in both):  # "sandbox"
+        return False
+    return bool(translations(both[0], language))
 
 
 def _is_english(word: str) -> bool:
@@ -135,6 +171,12 @@ def _forms(word: str, language: str) -> Iterator[str]:
             yield f"{word[: len(word) - len(end)]}{plain}"
 
 
+def _infinitives(word: str, language: str) -> Iterator[str]:
+    for end, plain in _VERBS.get(language, ()):
+        if word.endswith(end) and len(word) - len(end) >= _SHORTEST:
+            yield f"{word.removesuffix(end)}{plain}"
+
+
 def _singular(term: str) -> str:
     """A term of several words, each in the singular of Spanish or French."""
     return " ".join(word.rstrip("sx") if len(word) > _SHORTEST else word for word in term.split())
@@ -145,11 +187,13 @@ def translations(word: str, language: str) -> tuple[str, ...]:
     """The translations of a word into other languages, English first; a plural by a plural, if it names a type."""
     key = _ELIDED.sub("", fold(word))
     untold = _untold()[0 if language == "en" else 1]
-    for form in _forms(key, language):
-        found = (*_table()[language].get(form, ()), *untold.get(form, ()))
+    for form in (*_forms(key, language), *_infinitives(key, language)):
+        found = tuple(dict.fromkeys((*_meanings(form, language), *untold.get(form, ()))))
         if found:
             plural = f"{found[0]}s"
-            is_plural = language != "en" and (form != key or key.endswith(("s", "x"))) and plural in TYPE_WORDS
+            is_plural = (
+                language != "en" and (form != key or key.endswith(("s", "x"))) and plural.split()[-1] in TYPE_WORDS
+            )
             return tuple(dict.fromkeys((plural, *found[1:]) if is_plural else found))
     return ()
 
@@ -208,16 +252,27 @@ async def _replaced(
             _ELIDED.sub("", word.group()) if not n else word.group() for n, word in enumerate(words[:count])
         )
         if found := translations(term, language):
-            return count, await _here(found, is_here) or (found[0] if is_foreign else "")
+            here = await _here(found, is_here)
+            if here or not is_foreign:
+                return count, here
+            if not await _are_here(term, language, is_here):
+                return count, found[0]
     word = words[0].group()
     key = _ELIDED.sub("", fold(word))
     if key in STOPWORDS or (language == "en" and len(word) < _SHORTEST):
         return 1, ""
     if not (is_foreign and key in _table()[language]) and await is_here(_inflected(key, language)):
         return 1, ""
-    if found := translations(word, language):
-        return 1, await _here(found, is_here) or (found[0] if is_foreign else "")
+    found = translations(word, language)
+    if found and (is_foreign or await _here(found, is_here)):
+        return 1, await _here(found, is_here) or found[0]
     return 1, await _compound(word, language, is_here, is_foreign=is_foreign)
+
+
+async def _are_here(term: str, language: str, is_here: _IsHere) -> bool:
+    """Whether the site has a translation of each word of a term, so that it is better read word by word."""
+    words = [fold(word) for word in term.split()]
+    return all([await _here(translations(word, language), is_here) for word in words if word not in _BETWEEN])
 
 
 def _inflected(key: str, language: str) -> tuple[str, ...]:
@@ -250,10 +305,14 @@ async def _here(found: tuple[str, ...], is_here: _IsHere) -> str:
 _ANY_END: Final = ("s", "e", "en", "n", "er", "es")
 
 
+@cache
+def _longest_japanese() -> int:
+    return max(map(len, (*_untold()[1], *_table()["ja"])))
+
+
 async def _from_japanese(question: str, is_here: _IsHere) -> str:
     """Runs of Japanese, by the longest terms in them; particles between them are dropped."""
-    terms = {**_untold()[1], **_table()["ja"]}
-    longest = max(map(len, terms))
+    table, untold, longest = _table()["ja"], _untold()[1], _longest_japanese()
     said: list[str] = []
     at = 0
     for run in _JAPANESE.finditer(question):
@@ -262,10 +321,16 @@ async def _from_japanese(question: str, is_here: _IsHere) -> str:
         text, place = run.group(), 0
         while place < len(text):
             size = next(
-                (n for n in range(min(longest, len(text) - place), 0, -1) if text[place : place + n] in terms), 0
+                (
+                    n
+                    for n in range(min(longest, len(text) - place), 0, -1)
+                    if (term := text[place : place + n]) in table or term in untold
+                ),
+                0,
             )
             if size:
-                found = terms[text[place : place + size]]
+                term = text[place : place + size]
+                found = tuple(_meanings(term, "ja")) or untold[term]
                 said.append(f" {await _here(found, is_here) or found[0]} ")
             place += size or 1
     return " ".join("".join((*said, question[at:])).split())
