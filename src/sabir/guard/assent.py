@@ -119,6 +119,13 @@ _CANCEL_COMPOSED: Final = (
     "vorige|vorherige|aktuelle|laufende|laufenden] (anfrage|frage|aufgabe|bitte|auftrag|suche|vorgang|befehl|arbeit|"
     "job)|"
     "(vergiss|ignorier|ignoriere|lass) (das|was ich gerade gefragt habe|was ich eben gefragt habe|das gerade|das eben)|"
+    "(lass|lassen sie) (die|meine|diese) (frage|anfrage|aufgabe|sache) fallen|"
+    "(stop|quit) working on (my|the|this|that|your) [last|current|latest] (request|question|task|job|answer)|"
+    "(hör|hören sie) auf an (meiner|der|dieser) [letzten|aktuellen] (anfrage|frage|aufgabe) zu arbeiten|"
+    "(deja|deje) de trabajar en (mi|la|esta|esa) [última] (petición|pregunta|tarea|solicitud)|"
+    "(arrête|arrêtez) de travailler sur (ma|la|cette) [dernière] (demande|question|tâche|requête)|"
+    "brich ab was ich (gerade|eben) gefragt habe|(cancela|cancele|anula|olvida) lo que acabo de (pedir|preguntar)|"
+    "cancélala|cancélela|annule la|annulez la|annule le|annulez le|let's forget (it|that|about it|about that)|"
     "egal|ist egal|ist auch egal|macht nichts|lass gut sein|lass mal|lass mal gut sein|lassen wir das|lassen wir es|"
     "doch nicht|hat sich erledigt|das hat sich erledigt|es hat sich erledigt|nicht so wichtig|ist nicht so wichtig|"
     "ist nicht mehr wichtig|(hör|hören sie) auf (mit dem was du gerade machst|mit dem was du machst|"
@@ -144,6 +151,8 @@ _CANCEL_COMPOSED: Final = (
     "pas la peine|plus la peine|ce n'est plus la peine|arrête tes recherches"
 )
 _POLITE: Final = (
+    "pardon|pardon me|excuse me|entschuldigung|verzeihung|perdona|perdón|perdone|lo siento|disculpa|disculpe|désolé|"
+    "désolée|excuse moi|excusez moi|"
     "please|thanks|thank you|ok|okay|sorry|now|just|oh|well|actually|alright|bitte|"
     "danke|jetzt|sofort|hey|hallo|hola|bonjour|salut|vale|bon|right away|"
     "por favor|gracias|ahora|s'il te plaît|s'il vous plaît|stp|svp|merci|"
@@ -175,7 +184,11 @@ _REASONS: Final = (
     "ich habe es mir anders überlegt|(das|es) dauert (mir|mir zu|zu) lange|"
     "ya no (hace falta|lo necesito|es necesario|la necesito)|he cambiado de (idea|opinión)|cambié de (idea|opinión)|"
     "tarda demasiado|ce n'est plus (la peine|nécessaire|utile)|je n'en ai plus besoin|j'ai changé d'avis|"
-    "c'est trop long|ça prend trop de temps|plus besoin"
+    "c'est trop long|ça prend trop de temps|plus besoin|"
+    "i (don't|do not) want to answer (that|this|the|your) [question]|(das|die frage|diese frage) (möchte|will) ich "
+    "nicht beantworten|ich (möchte|will) (das|die frage|diese frage|deine frage) nicht beantworten|"
+    "no quiero (responder|contestar) [a] (eso|esa pregunta|esta pregunta|la pregunta|tu pregunta|su pregunta)|"
+    "je ne veux pas répondre [à] (cette question|la question|ta question|votre question|ça)"
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sabir.agents.control.grammar import ACTS, TOPIC_PHRASES, compiled
-from sabir.agents.control.intents import TOPICS, read, read_words
+from sabir.agents.control.intents import TOPICS, infer_control, read, read_words
 from sabir.agents.control.numbers import digits, spoken
 from sabir.message import Message, json_part, text_part
 
@@ -227,3 +227,11 @@ def test_no_pattern_over_tags_takes_long() -> None:  # SEC-DOS
             began = time.process_time()
             pattern.fullmatch(row) if length == 400 else pattern.search(row)
             assert time.process_time() - began < 0.05, pattern.pattern
+
+
+def test_a_reason_may_stand_beside_a_request_if_the_message_is_marked_as_control() -> None:
+    said = "My connection is slow, so please answer in French."
+    wish = read_words(said)
+    assert wish is not None
+    assert (wish.topic, wish.act) == ("accept", "languages")
+    assert infer_control(Message(format="text", subformat="english", content=said)).messagetype is None

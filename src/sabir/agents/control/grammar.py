@@ -61,6 +61,7 @@ class Topic:
 
     topic: str
     pattern: str
+    is_loose: bool = False  # may be for an agent as well: never read without the label
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def _does_not_read(sentence: Sentence) -> Mapping[str, Any]:
 
 # -- acts -----------------------------------------------------------------------------------------
 
-_ASK: Final = "(REQUEST|want)?"
+_ASK: Final = "(REQUEST|want|propose|ensure)?"
 _TALK: Final = "(talk|session|history|data|everything|said|messages|context|replies)+"
 _KEPT: Final = "(context|history|talk)+"
 _POLICY: Final = "(policy|kind)((and)?(policy|kind))*"
@@ -135,6 +136,11 @@ _WAIT: Final = "(wait_whole|wait_until is_ready)"
 _AFTER_UNIT: Final = "(messages|replies|per_message|size|below|at_once_whole)* (receive|stay|send)?"
 _SIZED: Final = "(limit|keep|send|make|stay|make_me|use|messages|per_message|replies|size|only|below)*"
 _FORMATS: Final = "(format|lang)((and)(format|lang)|(format|lang))*"
+_HIDE_PLACE: Final = "(use|look|tell|share|send|move)"
+# What may stand before a request and asks for nothing.
+REMARK: Final = (
+    f"done|(i_cannot_read|device cannot_read) {_FORMATS} read_rest?|have_read (policy|kind)* have_read_rest?"
+)
 
 
 def _act(topic: str, name: str, values: Values, *patterns: str, needs: tuple[str, ...] = ()) -> list[ControlAct]:
@@ -152,13 +158,18 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"{_ASK} look_back only {_LAST}",
         f"{_ASK} (erase|erase_it|ignore|neg use) everything? (but|before) to? {_LAST}",
         f"{_ASK} everything (but|before) {_LAST} REQUEST? (ignore|erase_last)",
-        f"{_ASK} (use|make|limit|keep)? window to? number {_TURNS}?",
+        f"{_ASK} (use|make|limit|keep)? window (to|security)? number {_TURNS}?",
+        f"{_ASK} limit (context|history) to? {_LAST}",
+        f"{_ASK} use only (to|in|security) {_LAST}",
+        f"{_ASK} (use|look|remember|keep) (only {_LAST}|{_LAST} only)",
     ),
     *_act(
         "sessions",
         "erase",
         _said(erase=True),
-        f"(REQUEST|want|let_us)? (erase|erase_it) (for_me|self)? {_TALK} ((from|in) {_TALK})?",
+        f"(REQUEST|want|let_us)? (erase|erase_it) (for_me|self)? {_TALK} ((from|in|and|off) {_TALK})* for_me?",
+        "everything erase",
+        f"REQUEST? erase {_TALK} have_read_rest",
         f"{_TALK} REQUEST? erase_it",
         f"(want|REQUEST) erasure {_TALK}",
         f"ensure {_TALK} (erased_passive|erased|vanish)",
@@ -184,9 +195,12 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "(REQUEST|want|let_us)? (session|talk) end_last",
         "REQUEST? log_out",
         "would_mind end_ing (session|talk)+",
-        "bye+ done?",
+        "bye+ (done|and)?",
         "done? bye+",
         "REQUEST? log_out bye+",
+        "REQUEST? log_out (session|talk)",
+        "(let_us? end_all)? and? (end|end_all) (session|talk)+",
+        "(end_all|end (session|talk)+)? and bye+",
         "(REQUEST|let_us)? end_all bye*",
         "(REQUEST|want|let_us)? leave (session|talk)",
     ),
@@ -207,6 +221,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "i_accept everything?",
         f"have_read {_POLICY} have_read_rest? i_accept",
         f"have_read i_accept {_POLICY}",
+        f"i_accept {_POLICY} (i_accept|below {_POLICY})",
+        f"have_read {_POLICY} i_accept have_read_rest",
         f"(have_read {_POLICY} have_read_rest? and?)? accept_after",
         f"in? {_POLICY} accept_after",
         f"want accept_verb {_POLICY}",
@@ -218,14 +234,21 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "policy",
         "withhold",
         _said(attributes={"withhold": ["location"]}),
-        "REQUEST? neg (use|look|tell|share) neg? location to_anyone?",
-        "REQUEST? (use|look|tell|share) location neg to_anyone?",
+        f"REQUEST? neg+ {_HIDE_PLACE} neg? location to_anyone?",
+        f"REQUEST? {_HIDE_PLACE} location neg to_anyone?",
+        f"REQUEST? neg location {_HIDE_PLACE} to_anyone?",
+        f"REQUEST? {_HIDE_PLACE} location to_nobody",
+        f"REQUEST? {_HIDE_PLACE} to_nobody location",
+        f"(want_not|stop) {_HIDE_PLACE} neg? location to_anyone?",
+        f"want_not location to_anyone? {_HIDE_PLACE}",
+        f"{_ASK} hide location to_anyone?",
+        f"{_ASK} location (hide|hidden) to_anyone?",
     ),
     *_act(
         "anonymous",
         "anonymous off",
         _said(propose=False),
-        f"{_ASK} (leave|end|stop|off) anonymous",
+        "(REQUEST|want|let_us)? (leave|end|stop|off) anonymous",
         f"{_ASK} anonymous (leave|end_last|off)",
         f"{_ASK} (turn_verb|turns) anonymous off",
         "no_longer stay? anonymous stay? (turn_verb off|leave)?",
@@ -246,24 +269,32 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "stay (talk|session)? anonymous",
         "anonymous stay",
         "(REQUEST|want) (use|keep) anonymous",
+        "(want|let_us|will) (use|look) (capable|gateway) anonymous",
+        "REQUEST? (make|make_me) (talk|session)? to? anonymous (talk|session)?",
         "REQUEST? (turn_verb|turns) anonymous (on|prefix)",
         f"{_ASK} go_anonymous to_anyone?",
         f"{_ASK} hide (for_me|to_anyone)? name (to_anyone|everything)?",
         f"{_ASK} name (hide|hidden)",
         f"REQUEST? neg {_TELL} to_anyone? name to_anyone?",
+        "want_not (to_anyone|capable) (know|happens) name",
         f"REQUEST? {_TELL} name (neg to_anyone?|to_anyone neg)",
         f"REQUEST? neg? {_TELL} (to_nobody name|name to_nobody)",
         "nobody_knows name",
         "(want|REQUEST) unnamed",
         "want (to_nobody|nobody_knows) name",
     ),
+    ControlAct("anonymous", "anonymous off", "no_anonymous", _said(propose=False), needs_please=True),
+    ControlAct("anonymous", "anonymous on", "anonymous", _said(propose=True), needs_please=True),
     *_act(
         "context",
         "keeper client",
         _said(keeper="client"),
         f"(will|want) keep {_KEPT} self*",
         f"(will|want) self? {_KEPT} self* keep_last",
-        f"i_keep {_KEPT} self*",
+        f"{_KEPT} kept_by_me",
+        f"keep_inverted {_KEPT}",
+        f"self? i_keep {_KEPT} self*",
+        f"want keep self {_KEPT}",
         f"{_ASK} (move|turn_verb|turns) {_KEPT} to_me",
         f"self keep {_KEPT}",
         f"REQUEST? leave_to_me keep_noun? {_KEPT} (to_me|self)? (keep|keep_last)?",
@@ -280,6 +311,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         _said(keeper="both"),
         f"(let_us|request|want)? both keep {_KEPT}",
         f"we_keep both {_KEPT}",
+        f"(request|want)? both we_keep {_KEPT}",
+        f"want we_keep both {_KEPT}",
         f"let_us keep both {_KEPT}",
         f"we_keep {_KEPT} both",
         f"(let_us|want) {_KEPT} both keep_last",
@@ -289,6 +322,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "keeper server",
         _said(keeper="server"),
         f"REQUEST? (keep|remember) you? {_KEPT} (for_me|you)* to?",
+        f"jussive keep {_KEPT}",
+        f"REQUEST? take_over you? {_KEPT} for_me*",
         "REQUEST? (keep|remember) everything? said (for_me|for_later)+",
         f"REQUEST? (keep|remember) {_KEPT} (for_me|for_later)+",
         "REQUEST? everything? said (for_me|for_later)+ (keep_last|remember)",
@@ -310,17 +345,24 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"{_ASK} reply_verb in? below number unit",
         f"{_ASK} {_SIZED} {_BOUND}? number unit {_AFTER_UNIT}",
         f"(messages|replies|size)+ {_BOUND} number unit limit",
-        f"{_CAN_ONLY} below? number unit (per_message|messages|replies|at_once_whole|receive)*",
-        needs=("limit", "below", "below_sent", "can_only", "only_takes"),
+        f"(want|propose|REQUEST) agree? (limits|limit)? {_BOUND}? number unit {_AFTER_UNIT} agree?",
+        f"{_CAN_ONLY} messages? below? number unit (per_message|messages|replies|at_once_whole|receive)*",
+        needs=("limit", "limits", "below", "below_sent", "can_only", "only_takes"),
     ),
-    *_act("limits", "limits", _size, f"{_ASK} (make|limit) (size|reply_size) (messages|replies)* {_BOUND} number unit"),
+    *_act(
+        "limits",
+        "limits",
+        _size,
+        f"{_ASK} (make|limit) limits? (size|reply_size|limits) (messages|replies)* {_BOUND} number unit",
+    ),
     *_act(
         "limits",
         "limits",
         _rate,
         f"{_ASK} (limit|send|make|only|replies|messages|requests)* {_BOUND}? number (requests|messages) per",
         f"{_ASK} (send|make)? only number (requests|messages) per",
-        needs=("limit", "below", "only"),
+        f"(want|propose|REQUEST) agree? (limits|limit)? {_BOUND}? number (requests|messages) per agree?",
+        needs=("limit", "limits", "below", "only"),
     ),
     *_act(
         "limits",
@@ -347,7 +389,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "i_read format (and? format)+ read_rest?",
         f"i_read only {_FORMATS}",
         f"i_read {_FORMATS} only",
-        f"can_only in? {_FORMATS} read_rest?",
+        f"can_only in? {_FORMATS} (read_rest|receive)?",
         f"(REQUEST|want)? reply_verb only? (in|to)? only? {_FORMATS} only?",
         f"REQUEST? only reply_verb (in|to)? {_FORMATS}",
         f"(REQUEST|want)? send only {_FORMATS} only?",
@@ -356,6 +398,12 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         f"(want) only? {_FORMATS} only",
         f"(want) only {_FORMATS}",
         "want in? lang",
+        f"{_ASK} (only use|use only) (in|to)? {_FORMATS} ((in|to) replies)?",
+        f"{_ASK} use ((in|to)? replies only? {_FORMATS}|{_FORMATS} only? (in|to) replies)",
+        f"(want|REQUEST? send) (replies|everything)+ only? (in|to) only? {_FORMATS} only?",
+        "my_language lang",
+        f"would_mind reply_ing (in|to)? {_FORMATS}",
+        f"(REQUEST|want|let_us)? reply_verb (in|to)? {_FORMATS} (in|self)*",
         "(REQUEST|want|let_us) (to|in)* lang (use|stay|reply_verb|read_rest)",
         "let_us (use|stay|make_me|turn_verb|move|reply_verb|talk|send) (to|in)* lang",
         "speak_us (to|in)* lang",
@@ -376,6 +424,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "stream off",
         _said(on=False),
         "REQUEST? neg (stream replies?|send neg? partial|partial)",
+        "REQUEST? end_all partial send",
+        "(want|REQUEST? send) whole_answers per_message",
         "REQUEST? neg (stream|send) neg (partial|replies)?",
         "REQUEST? neg replies stream",
         "REQUEST? (stop|leave|off|end) (stream|partial|send partial) replies?",
@@ -406,6 +456,8 @@ ACTS: Final[tuple[ControlAct, ...]] = (
         "(REQUEST|want)? (stream|send) to_me? replies stream",
         "(REQUEST|want)? send partial as_they_come?",
         "want partial as_they_come?",
+        "want replies (in|to)? (stream|streamed)",
+        "REQUEST? make_me partial",
         "(REQUEST|want)? (send|reply_verb|show) to_me? replies? as_they_come+",
         "(want receive?|would_like) replies receive? as_they_come+ receive?",
         "partial as_they_come",
@@ -424,7 +476,7 @@ ACTS: Final[tuple[ControlAct, ...]] = (
 
 _GAP: Final = ".{0,3}"
 _FORMAT_WORD: Final = "(formats|format|lang)"
-_MINE: Final = "(data|messages|talk|history|said|everything)"
+_MINE: Final = "(data|messages|talk|talks|history|said|everything)"
 
 
 def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
@@ -435,6 +487,8 @@ def _topics(rows: Iterable[tuple[str, str]]) -> tuple[Topic, ...]:
 TOPIC_PHRASES: Final = _topics(
     (
         ("upload", f"thing {_GAP} big|upload|big (thing|format)|number unit {_GAP} (thing|format)|send {_GAP} big"),
+        ("context", f"window|who {_GAP} (keep|keep_last|store_verb) {_GAP} context"),
+        ("context", f"(how_many|limits) {_GAP} (history|last) {_GAP} (look|receive|show|happens)"),
         ("authentication", "login"),
         ("limits", f"how_many {_GAP} (requests|messages) {_GAP} per|limits|how_many {_GAP} send"),
         ("limits", f"(size|big) {_GAP} messages|messages {_GAP} (size|big)"),
@@ -469,5 +523,15 @@ TOPIC_PHRASES: Final = _topics(
         ("sessions", "erase|erase_last|erased|end|end_last|talk|bye"),
         ("policy", "data|happens"),
         ("authentication", "name"),
+    )
+) + tuple(
+    Topic(topic, pattern, is_loose=True)
+    for topic, pattern in (
+        ("context", f"remember {_GAP} (said|so_far|talk|turns)|(talk|turns) {_GAP} remember"),
+        ("authentication", "identity"),
+        ("limits", "how_many .{0,2} (requests|messages)"),
+        ("capabilities", f"(asking|request_if_polite|you) .?(stay|reply_verb|support|speak) .{{0,2}} {_FORMAT_WORD}"),
+        ("upload", f"(thing|format) {_GAP} (send|share|receive)|send {_GAP} thing"),
+        ("history", "said|so_far"),
     )
 )

@@ -13,8 +13,9 @@ from typing import Any, Final
 from sabir.guard.assent import is_cancel
 from sabir.message import CONTROL, Message
 
-from .grammar import ACTS, TOPIC_PHRASES, compiled, row
+from .grammar import ACTS, REMARK, TOPIC_PHRASES, Topic, compiled, row
 from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons, words_of
+from .shapes import clauses, orders, without_reason
 from .vocabulary import all_openers, read_vocabulary
 
 TOPICS: Final[Mapping[str, str]] = {
@@ -147,7 +148,9 @@ def read_words(text: str) -> Wish | None:
     """What a text asks for, in one of the languages we read; None if no rule matches."""
     words = {elisions: words_of(text[:_MAX_READ], elisions=elisions) for elisions in (False, True)}
     readings = [lexicon.sentences(words[lexicon.elisions]) for lexicon in lexicons()]
-    act = _act_in(text, readings) if len(text) <= _MAX_ACTS else None
+    act = None
+    if len(text) <= _MAX_ACTS:
+        act = _act_in(text, readings) or _act_with_reason(words)
     return act if act is not None else _topic_in(readings)
 
 
@@ -155,16 +158,44 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
     if is_cancel(text):
         return Wish("cancel", act="cancel")
     for sentences in readings:
-        said = [_without_tail(sentence) for sentence in _without_done(sentences)]
-        if len(said) == 1 and not said[0].has(UNKNOWN) and (wish := _act_of(said[0])) is not None:
+        if (wish := _act_of_one(sentences)) is not None:
             return wish
     words = read_vocabulary(text)
     return Wish("vocabulary", {"words": words}, act="vocabulary") if words is not None else None
 
 
+def _act_of_one(sentences: list[Sentence]) -> Wish | None:
+    """The act of a text that is one sentence, beside which only "we are done" or a remark may stand."""
+    said = [_without_tail(sentence) for sentence in _without_done(sentences)]
+    if len(said) != 1 or said[0].has(UNKNOWN):
+        return None
+    wish = _act_of(said[0])
+    if wish is not None:
+        return wish
+    for head, tail in clauses(said[0]):
+        if compiled(REMARK).fullmatch(row(head)) is not None and (wish := _act_of(tail)) is not None:
+            return wish
+    return None
+
+
+def _act_with_reason(words: Mapping[bool, list[str]]) -> Wish | None:
+    for lexicon in lexicons():
+        for request, needs_please in without_reason(words[lexicon.elisions], lexicon):
+            sentences = lexicon.sentences(request)
+            if needs_please and not any(sentence.is_polite for sentence in sentences):
+                continue
+            if (wish := _act_of_one(sentences)) is not None:
+                return replace(wish, is_plain=False)  # the reason may be about anything
+    return None
+
+
 def _without_done(sentences: list[Sentence]) -> list[Sentence]:
     """The sentences without "we are done", which may stand beside a request and asks for nothing itself."""
-    shorter = [replace(sentence, tags=_without_done_at_the_ends(sentence.tags)) for sentence in sentences]
+    shorter = []
+    for sentence in sentences:
+        tags = _without_done_at_the_ends(sentence.tags)
+        # "I am finished, you can close it": what is allowed then is asked for
+        shorter.append(replace(sentence, tags=tags, is_urgent=sentence.is_urgent or len(tags) < len(sentence.tags)))
     return [sentence for sentence in shorter if sentence.tags]
 
 
@@ -184,11 +215,12 @@ def _without_tail(sentence: Sentence) -> Sentence:
 def _act_of(sentence: Sentence) -> Wish | None:
     if not _may_act(sentence):
         return None
-    line = row(sentence)
-    for act in ACTS:
-        if act.matches(sentence, line):
-            value = act.values(sentence)
-            return Wish(act.topic, value, act=_name_of(act.name, value))
+    for ordered in orders(sentence):
+        line = row(ordered)
+        for act in ACTS:
+            if act.matches(ordered, line):
+                value = act.values(ordered)
+                return Wish(act.topic, value, act=_name_of(act.name, value))
     return None
 
 
@@ -196,12 +228,22 @@ def _may_act(sentence: Sentence) -> bool:
     """Whether it can be a request at all: a question wants an answer, unless it is a polite request."""
     opener = sentence.tags[0].name
     if opener == "request_if_polite":  # "can you …?" may ask about abilities; "can you please …?" is a request
-        return sentence.is_polite
+        return sentence.is_polite or _is_about_answers(sentence) or (sentence.is_urgent and not sentence.asks)
     if opener == "permit":  # "you can close it" says what is allowed; "you can close it now, thanks" asks for it
         return sentence.is_polite or (sentence.is_urgent and not sentence.asks)
     if opener in ("request_if_asked", "would_mind"):  # in Spanish, without the question mark, it is a statement
         return sentence.asks
-    return not sentence.asks or opener == "request"
+    return not sentence.asks or opener == "request" or sentence.tags[0].value == "asked"
+
+
+def _is_about_answers(sentence: Sentence) -> bool:
+    """Whether a "can you …?" is a request after all: "can you answer in French from now on?", "¿podría …?"."""
+    is_request = sentence.is_urgent or sentence.tags[0].value == "formal"  # "could you", if not "could I"
+    return (
+        sentence.asks
+        and is_request
+        and (sentence.has("reply_verb") or (sentence.has("send") and sentence.has("stop", "leave")))
+    )
 
 
 def _name_of(name: str, value: Mapping[str, Any]) -> str:
@@ -214,11 +256,12 @@ def _topic_in(readings: Sequence[list[Sentence]]) -> Wish | None:
         line = "".join(row(sentence) for sentence in sentences)
         for phrases in TOPIC_PHRASES:
             if compiled(phrases.pattern).search(line) is not None:
-                return _question(phrases.topic, sentences)
+                return _question(phrases, sentences)
     return None
 
 
-def _question(topic: str, sentences: list[Sentence]) -> Wish:
+def _question(phrases: Topic, sentences: list[Sentence]) -> Wish:
+    topic = phrases.topic
     is_asked = any(sentence.asks for sentence in sentences)
     mentions_act = topic in EXAMPLES and any(sentence.has(*_ACTING_TAGS) for sentence in sentences)
     value: Mapping[str, Any] = {}
@@ -230,7 +273,9 @@ def _question(topic: str, sentences: list[Sentence]) -> Wish:
         value,
         terse=any(sentence.has("swarm") for sentence in sentences),
         is_unclear=mentions_act and not is_asked,
-        is_plain=_unknown(sentences) == 0 and not any(sentence.has(*_FINAL_TAGS) for sentence in sentences),
+        is_plain=not phrases.is_loose
+        and _unknown(sentences) == 0
+        and not any(sentence.has(*_FINAL_TAGS) for sentence in sentences),
     )
 
 
@@ -241,14 +286,14 @@ def _unknown(sentences: list[Sentence]) -> int:
 def infer_control(message: Message) -> Message:
     """The message as control, if its text clearly is that although it is not labelled; otherwise unchanged.
 
-    An act must be requested as clearly as in a control message. A question counts only if every word is understood, and
-    not if it is about erasing, ending or accepting something.
+    An act must be requested as clearly as in a control message, without a reason beside it. A question counts only if
+    every word is understood, and not if it is about erasing, ending or accepting something.
     """
     if message.messagetype is not None or message.control is not None or message.format != "text":
         return message
     if len(message.text) > _MAX_ACTS or any(part.format != "token" for part in message.submessages):
         return message  # a message with data is about the data
     wish = read_words(message.text)
-    if wish is None or not (wish.act or (wish.is_plain and not wish.is_unclear)):
+    if wish is None or not wish.is_plain or not (wish.act or not wish.is_unclear):
         return message
     return message.with_type(CONTROL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -22,7 +22,8 @@ DETERMINER: Final = "det"
 OF: Final = "of"
 THANKS: Final = "thanks"
 NOW: Final = "now"
-_SKIPPED_TAGS: Final = frozenset({FILLER, POLITE, DETERMINER, OF, THANKS, NOW})
+SO: Final = "so"  # between a reason and a request
+_SKIPPED_TAGS: Final = frozenset({FILLER, POLITE, DETERMINER, OF, THANKS, NOW, SO})
 # "This deletes everything": a determiner before a verb is the subject of a statement.
 _VERBS: Final = frozenset({
     "erase", "erase_last", "end", "end_last", "keep", "keep_last", "limit", "stay", "leave", "send", "use", "look",
@@ -42,6 +43,7 @@ _WORD: Final = re.compile(
 )
 _ELIDED: Final = re.compile(r"\b(l|d|n|qu)'(?=\w)")  # French: l'historique is two words
 _HYPHEN: Final = re.compile(r"(?<=\w)-(?=\w)")
+_LONGEST_BESIDE: Final = 4  # words that join a reason to a request
 _MAX_APART: Final = 14  # words between the halves of a verb
 _MARKS: Final = re.compile("[\u0300-\u036f]+")  # accents, once they stand apart from their letters
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
@@ -64,6 +66,7 @@ class Sentence:
     asks: bool = False
     is_polite: bool = False  # it says "please", or ends with "thanks"
     is_urgent: bool = False  # it says "now"
+    raw: tuple[Tag, ...] = ()  # all tags, with those that carry no meaning
 
     def values(self, name: str) -> list[str]:
         return [tag.value for tag in self.tags if tag.name == name]
@@ -84,6 +87,15 @@ def words_of(text: str, *, elisions: bool = False) -> list[str]:
     return [_digit_blanks(word) for word in _WORD.findall(text)]
 
 
+def key_of(phrase: str, *, elisions: bool) -> str:
+    """The words of a phrase of the tables with one blank between them, which is how phrases are looked up."""
+    letters = phrase.replace(" ", "").replace("'", "")
+    if letters.isalpha() and letters.islower() and "ß" not in letters and " '" not in f" {phrase}":
+        # most phrases; much faster than the general case
+        return _ELIDED.sub(r"\1' ", phrase) if elisions and "'" in phrase else phrase
+    return " ".join(words_of(phrase, elisions=elisions))
+
+
 def _digit_blanks(word: str) -> str:
     return re.sub(r"[\u00a0\u202f]", " ", word) if word[:1].isdecimal() else word
 
@@ -94,44 +106,88 @@ class Lexicon:
     def __init__(self, name: str, table: Mapping[str, str]) -> None:
         self.name = name
         self.elisions = name == "french"
-        self._phrases: dict[tuple[str, ...], Tag] = {}
         self._inner = frozenset(phrase.strip() for phrase in table["inner"].split("|"))
         self._polite = frozenset(phrase.strip() for phrase in table[POLITE].split("|"))
         self._now = frozenset(phrase.strip() for phrase in table[NOW].split("|"))
+        self._beside = {
+            row: frozenset(spelled for phrase in table[row].split("|") for spelled in _spellings(phrase.strip()))
+            for row in ("words_so", "words_because", "words_reason", "words_doubt")
+        }
         self._closers = self._inner | {
-            phrase.split()[0] for tag in _SKIPPED_TAGS - {DETERMINER} for phrase in table.get(tag, "please").split("|")
+            phrase.split()[0]
+            for tag in _SKIPPED_TAGS - {DETERMINER, SO}
+            for phrase in table.get(tag, "please").split("|")
         }  # what may follow a whole clause
-        rows = [
-            (tag, phrase.strip())
-            for tag, phrases in table.items()
-            if tag != "inner" and not tag.startswith("words_")  # those are for sabir.agents.control.vocabulary
-            for phrase in phrases.split("|")
-        ]
-        rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_umlauts(phrase)) != phrase]
-        rows += [(tag, spelled) for tag, phrase in rows if (spelled := _without_accents(phrase)) != phrase]
-        tags = {tag: _tag(tag) for tag in table}
         self._apart: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
-        for tag, phrase in rows:  # the first row wins, so a spelling without accents never hides a word
-            head, apart, rest = phrase.partition(APART)
-            words = self._words(head)
-            if apart:
-                halves = (words, self._words(rest))
-                self._apart.setdefault(words[0], []).append(halves)
-                words = (_joined(*halves),)
-            self._phrases.setdefault(words, tags[tag])
+        # Tags and phrases by first word: the other words are looked at when the first one is met.
+        self._rows: dict[str, tuple[list[Tag], list[str]]] = {}
+        self._known: dict[str, tuple[dict[str, Tag], list[int]]] = {}
+        self._add_all(table)
         for halves_of_word in self._apart.values():
             halves_of_word.sort(key=lambda halves: -len(halves[0]))
-        self._lengths: dict[str, list[int]] = {}
-        for phrase_words in sorted(self._phrases, key=len, reverse=True):
-            lengths = self._lengths.setdefault(phrase_words[0], [])
-            if len(phrase_words) not in lengths:
-                lengths.append(len(phrase_words))
+
+    def _add_all(self, table: Mapping[str, str]) -> None:
+        """Add all phrases, then those with other letters than ASCII as people spell them without accents.
+
+        The first of two equal phrases counts, so a spelling without accents never hides a word.
+        """
+        marked: list[tuple[Tag, str]] = []
+        for row, phrases in table.items():
+            if row == "inner" or row.startswith("words_"):  # those are for sabir.agents.control.vocabulary
+                continue
+            tag = _tag(row)
+            for phrase in phrases.split("|"):
+                self._add(tag, phrase)
+            if not phrases.isascii():
+                marked += [(tag, phrase) for phrase in phrases.split("|") if not phrase.isascii()]
+        for spelled in (_without_umlauts, _without_accents):
+            for tag, phrase in marked:
+                if (other := spelled(phrase)) != phrase:
+                    self._add(tag, other)
+
+    def _add(self, tag: Tag, phrase: str) -> None:
+        first = phrase.partition(" ")[0]
+        if APART in phrase:
+            head, _, rest = phrase.partition(APART)
+            halves = (self._words(head), self._words(rest))
+            self._apart.setdefault(halves[0][0], []).append(halves)
+            phrase = first = _joined(*halves)
+        elif not first.isalpha() or "ß" in first:
+            phrase = key_of(phrase, elisions=self.elisions)
+            first = phrase.partition(" ")[0]
+        found = self._rows.get(first)
+        if found is None:
+            self._rows[first] = ([tag], [phrase])
+        else:
+            found[0].append(tag)
+            found[1].append(phrase)
+
+    def _phrases_from(self, word: str) -> tuple[dict[str, Tag], list[int]] | None:
+        """The phrases that start with a word, and their lengths, the longest first."""
+        known = self._known.get(word)
+        if known is None and (rows := self._rows.get(word)) is not None:
+            phrases: dict[str, Tag] = {}
+            lengths: set[int] = set()
+            for tag, phrase in zip(*rows, strict=True):
+                key = phrase if APART in phrase else key_of(phrase, elisions=self.elisions)
+                phrases.setdefault(key, tag)
+                lengths.add(1 if APART in key else key.count(" ") + 1)
+            known = self._known[word] = (phrases, sorted(lengths, reverse=True))
+        return known
 
     def _words(self, phrase: str) -> tuple[str, ...]:
-        words = phrase.split()
-        if all(map(str.isalpha, words)) and phrase.islower() and "ß" not in phrase:
-            return tuple(words)  # most phrases; much faster than the general case
-        return tuple(words_of(phrase, elisions=self.elisions))
+        return tuple(key_of(phrase.strip(), elisions=self.elisions).split(" "))
+
+    def length_at(self, row: str, words: Sequence[str], place: int) -> int:
+        """How many words the longest phrase of a row of single words has at this place; 0 if none is there."""
+        for length in range(min(_LONGEST_BESIDE, len(words) - place), 0, -1):
+            if " ".join(words[place : place + length]) in self._beside[row]:
+                return length
+        return 0
+
+    def has_no_doubt(self, words: Sequence[str]) -> bool:
+        """Whether none of the words denies, doubts, reports or sets a condition."""
+        return self._beside["words_doubt"].isdisjoint(words)
 
     def sentences(self, words: list[str]) -> list[Sentence]:
         """The meaningful sentences of a text, given as its words; those with only fillers are left out."""
@@ -141,10 +197,9 @@ class Lexicon:
             if tag.name != "end_mark":
                 tags.append(tag)
                 continue
-            said = _meaning(tags)
-            if said:
-                is_urgent = any(item.name == NOW for item in tags)
-                found.append(Sentence(said, tag.value == "?", _is_polite(tags), is_urgent))
+            said = sentence_of(tags, asks=tag.value == "?")
+            if said.tags:
+                found.append(said)
             elif tag.value == "?" and found:  # a second mark: "!?"
                 found[-1] = replace(found[-1], asks=True)
             elif found and any(item.name == THANKS for item in tags):  # "Close it now. Thanks!"
@@ -199,14 +254,14 @@ class Lexicon:
             return 1, Tag("end_mark", word)
         if word in _SKIPPED:
             return 1, Tag(FILLER, word)
-        lengths = self._lengths.get(word)
-        if lengths:
-            found = self._phrase_at(words, place, lengths)
-            if found is not None:
-                return found
+        known = self._phrases_from(word)
+        if known is not None and (found := self._phrase_at(words, place, *known)) is not None:
+            return found
         return self._number_at(words, place)
 
-    def _phrase_at(self, words: list[str], place: int, lengths: list[int]) -> tuple[int, Tag] | None:
+    def _phrase_at(
+        self, words: list[str], place: int, phrases: Mapping[str, Tag], lengths: list[int]
+    ) -> tuple[int, Tag] | None:
         """The longest phrase, with or without the words that may stand inside one."""
         spoken_at = [place]
         main_at = [place]
@@ -222,7 +277,7 @@ class Lexicon:
             for spots, said in readings:
                 if length > len(said):
                     continue
-                tag = self._phrases.get(tuple(said[:length]))
+                tag = phrases.get(" ".join(said[:length]))
                 if tag is not None and not (length == 1 and is_number_word(words[place], self.name)):
                     return spots[length - 1] + 1 - place, tag
         return None
@@ -245,11 +300,17 @@ class Lexicon:
         return end - place, Tag(NUMBER, number=value)
 
 
+def sentence_of(tags: Sequence[Tag], *, asks: bool = False) -> Sentence:
+    """The sentence of these tags; it has no meaningful ones if all are fillers."""
+    is_urgent = any(item.name == NOW for item in tags)
+    return Sentence(_meaning(tags), asks, _is_polite(tags), is_urgent, tuple(tags))
+
+
 def _joined(head: tuple[str, ...], rest: tuple[str, ...]) -> str:
     return f"{' '.join(head)}{APART}{' '.join(rest)}"
 
 
-def _is_polite(tags: list[Tag]) -> bool:
+def _is_polite(tags: Sequence[Tag]) -> bool:
     """Whether somebody says "please", or "thanks" after the rest."""
     names = [tag.name for tag in tags]
     return POLITE in names or THANKS in names[1:]
@@ -310,7 +371,11 @@ def _without_accents(text: str) -> str:
     return _MARKS.sub("", unicodedata.normalize("NFD", text))
 
 
+def _spellings(phrase: str) -> tuple[str, ...]:
+    return phrase, _without_umlauts(phrase), _without_accents(phrase)
+
+
 @cache
 def lexicons() -> tuple[Lexicon, ...]:
-    """The lexicons of all languages. Loading takes half a second, so it waits until they are needed."""
+    """The lexicons of all languages. Loading takes a moment, so it waits until they are needed."""
     return tuple(Lexicon(name, table_of(name)) for name in LANGUAGES)

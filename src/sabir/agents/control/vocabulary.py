@@ -11,16 +11,18 @@ from functools import cache
 from typing import Final
 
 from .languages import LANGUAGES, table_of
-from .lexicon import words_of
+from .lexicon import key_of, words_of
 
 MAX_WORDS: Final = 50
 _LONGEST: Final = 8  # words of an opener
+_REQUESTS: Final = ("request", "request_if_asked", "request_if_polite:formal")
 _QUOTES: Final = frozenset("\"'“”„«»‘`")
 _BESIDE: Final = (  # words before or after the request that do not change it
     ("from", "now", "on"), ("from", "here", "on"),
     ("ab", "jetzt"), ("von", "jetzt", "an"), ("a", "partir", "de", "ahora"), ("desde", "ahora"),
     ("à", "partir", "de", "maintenant"), ("dorénavant",),
-    ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"), ("svp",), ("stp",),
+    (",",), ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"),
+    ("svp",), ("stp",),
 )  # fmt: skip
 _JOINERS: Final = frozenset({",", "or", "and", "oder", "und", "o", "y", "ou", "et", "nor"})
 # Answers of two words.
@@ -38,18 +40,26 @@ class Openers:
         self._elisions = elisions
         self._only = self._phrases(table["words_only"])
         self._if_only = self._phrases(table["words_if_only"])
+        self._requests = self._phrases("|".join(table.get(row, "") for row in _REQUESTS))
+        self._last_verbs = frozenset(table.get("words_last", "").split("|"))
         self._only_words = {word for phrase in self._phrases(table["only"]) if len(phrase) == 1 for word in phrase}
 
         self._firsts = {phrase[0] for phrase in self._only | self._if_only}
+        self._first_verb = words_of(table["words_if_only"].split("|")[0])[:1]
 
     def _phrases(self, phrases: str) -> frozenset[tuple[str, ...]]:
-        return frozenset(tuple(words_of(phrase, elisions=self._elisions)) for phrase in phrases.split("|"))
+        return frozenset(
+            tuple(key_of(phrase.strip(), elisions=self._elisions).split(" "))
+            for phrase in phrases.split("|")
+            if phrase.strip()
+        )
 
     def read(self, text: str) -> list[str] | None:
         words = words_of(text, elisions=self._elisions)
         while words and words[-1] in (".", "!", "\n"):
             words.pop()
-        words = _without_beside(words)
+        words = words[1:] if words[:1] == ["¿"] else words
+        words = self._without_request(_without_beside(words))
         if not words or words[0] not in self._firsts:
             return None
         for phrases, is_only in ((self._only, True), (self._if_only, False)):
@@ -59,6 +69,17 @@ class Openers:
                     if found is not None:
                         return found
         return None
+
+    def _without_request(self, words: list[str]) -> list[str]:
+        """The words after "could you", with a verb at the end moved to the front; the question mark is dropped."""
+        for length in range(min(_LONGEST, len(words)), 0, -1):
+            if tuple(word for word in words[:length] if word != ",") in self._requests:
+                words = words[length:]
+                words = _without_beside(words[:-1] if words[-1:] == ["?"] else words)
+                break
+        if words and words[-1] in self._last_verbs:
+            return [*self._first_verb, *words[:-1]]
+        return words
 
     def _listed(self, words: list[str], is_only: bool) -> list[str] | None:
         if words and words[-1] in self._only_words:

@@ -28,7 +28,7 @@ _SET: Final = re.compile(r"\{([a-z_]+)\}")
 
 @cache
 def table_of(language: str) -> Mapping[str, str]:
-    """The phrases of a language by tag, separated by ``|``. Takes a moment, so it waits until they are needed."""
+    """The phrases of a language by tag, separated by ``|`` alone. Takes a moment, so it waits until they are needed."""
     table: dict[str, list[str]] = {}
     sets: dict[str, str] = {}
     text = Path(__file__).with_name(f"{language}.txt").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def table_of(language: str) -> Mapping[str, str]:
             _add_forms(table, language, name, phrases)
         else:
             table.setdefault(tag, []).extend(expanded(phrases))
-    return {tag: " | ".join(found) for tag, found in table.items()}
+    return {tag: "|".join(found) for tag, found in table.items()}
 
 
 def _add_forms(table: dict[str, list[str]], language: str, name: str, verbs: str) -> None:
