@@ -40,7 +40,12 @@ names nothing keeps to the thing before, the rows that nobody read have 76.1 % r
 before); by kind (right, wrong): name 84, 11; fact 81, 3; yes/no 69, 3; filter 72, 11; negation 58, 32; date 76, 5;
 follow-up 73, 15; typo 84, 3; language 57, 23; out of scope 91, 3; injection 93, 0. Their figures by kind were looked at
 five times during that work. One part of it, which was right more often on the rows that were read, was dropped because
-filters were wrong more often on these.
+filters were wrong more often on these. These rows have since been read, and rules were changed for their causes.
+
+The thirteenth set, 433 questions, 268 of them about a garden centre, a college and a hostel (in Spanish), was written
+blind and run on the code before those changes: 75.6 % right and 12.9 % wrong; its third that is kept apart (``held``)
+81.8 % and 8.4 %. After those changes, which nobody made for it, except that pages are read with their text: 77.8 % and
+11.5 %, and 83.8 % and 5.8 %.
 """
 
 from __future__ import annotations
@@ -78,11 +83,12 @@ MAX_FALSE_YES = 0.02  # of the things that are not there (questions/there.jsonl)
 MIN_TRUE_YES = 0.80
 # Least right, most wrong.
 OWN_LIMITS = {
-    "ninth": (0.845, 0.05),
+    "ninth": (0.85, 0.045),
     "own_sites": (0.89, 0.02),
-    "tenth": (0.81, 0.08),
-    "eleventh": (0.775, 0.09),
-    "twelfth": (0.825, 0.07),
+    "tenth": (0.835, 0.06),
+    "eleventh": (0.84, 0.055),
+    "twelfth": (0.85, 0.07),
+    "thirteenth": (0.79, 0.10),
 }
 
 

@@ -126,7 +126,7 @@ class Concierge:
         }
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
-        if not has_phrases():
+        if turn.text.strip() and not has_phrases():
             await asyncio.to_thread(load_phrases)  # other turns go on meanwhile
         wishes = read(turn.message)
         if not wishes and self.services.reader is not None:

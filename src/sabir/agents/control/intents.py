@@ -107,7 +107,7 @@ def load_phrases() -> None:
 def read(message: Message) -> list[Wish]:
     """The requests of a control message: its labelled parts in order, and what its text adds."""
     wishes = [wish for part in message.parts if (wish := _labelled(part.label, part.value)) is not None]
-    words = read_words(message.text)
+    words = read_words(message.text) if message.text.strip() else None
     if not wishes:
         return [] if words is None else [words]
     if words is not None and words.act:
