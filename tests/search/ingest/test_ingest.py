@@ -415,8 +415,8 @@ def test_what_only_the_text_of_a_page_says_of_its_thing_is_kept_and_nothing_twic
         <section id="comments"><p>First!</p></section></main><footer>Registered in England</footer></body></html>"""
     [item] = good(page_items(html, url="https://s.example/visit", **WHERE))
     assert item.text.split(BREAK)[1].strip() == "Plants and tools. Four charging points for cars."
-    [_, told] = passages(item)
-    assert told.text == "Plants and tools. Four charging points for cars."
+    [_, besides] = passages(item)
+    assert besides.text == "Plants and tools. Four charging points for cars."
 
 
 def test_the_text_of_a_page_with_microdata_is_kept_too() -> None:
@@ -445,9 +445,9 @@ def test_a_page_that_lists_things_of_other_pages_gives_its_text_to_none_of_them(
 def test_sentences_of_a_large_page_are_compared_in_linear_time() -> None:
     def seconds(count: int) -> float:
         lines = "".join(f"<p>Line number {number} of many</p>" for number in range(count))
-        told = marked("Product", name="Rake", description=". ".join(f"Another line {n}" for n in range(count)))
+        markup = marked("Product", name="Rake", description=". ".join(f"Another line {n}" for n in range(count)))
         begun = time.process_time()
-        good(page_items(f"{told}<main>{lines}</main>", url="https://s.example/rake", **WHERE))
+        good(page_items(f"{markup}<main>{lines}</main>", url="https://s.example/rake", **WHERE))
         return time.process_time() - begun
 
     assert seconds(8_000) < 40 * max(seconds(800), 0.01)  # ten times the lines; a hundred times if it were quadratic
