@@ -21,7 +21,7 @@ async def memory(turn: Turn) -> str:
 
 def sabir(cwd: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sabir", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, input=stdin)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600, input=stdin)
 
 
 def test_an_answer_is_printed_and_the_conversation_goes_on(serve: Serve, home: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def terminal(gateway: Served, tmp_path: Path) -> Iterator[Terminal]:
 
 def test_an_address_where_nobody_listens_is_said_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sabir", "chat", f"http://127.0.0.1:{free_port()}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
     assert done.returncode == 3 and "connection refused" in done.stderr and "Connected" not in done.stdout
 
 

@@ -126,6 +126,6 @@ def test_what_is_wrong_with_a_file_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "app.py").write_text(text)
     command = [sys.executable, "-m", "sabir", "dev", place, "--no-reload", "--port", "0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2 and expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

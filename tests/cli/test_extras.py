@@ -43,7 +43,7 @@ sys.exit(main(sys.argv[2:]))
 
 def run_without(cwd: Path, extra: str, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-c", WITHOUT, ",".join(BRINGS[extra]), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False, input="")
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600, check=False, input="")
     return done.returncode, done.stderr
 
 

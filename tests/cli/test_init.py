@@ -45,7 +45,7 @@ def test_a_function_is_served_and_its_test_passes(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout
 

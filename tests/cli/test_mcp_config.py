@@ -60,7 +60,7 @@ def test_the_command_runs_in_any_folder_and_keeps_its_home_beside_the_configurat
         input=json.dumps(HELLO) + "\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         cwd=elsewhere,
         env={"HOME": str(tmp_path)},
     )

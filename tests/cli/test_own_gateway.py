@@ -81,7 +81,7 @@ def test_over_mcp_its_state_is_beside_the_file(tmp_path: Path, sabir: Sabir) -> 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     command = [sys.executable, "-m", "sabir", "mcp", str(project / "app.py")]
-    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, cwd=elsewhere)
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=600, cwd=elsewhere)
     assert (done.returncode, done.stderr) == (0, "")
     assert (project / ".sabir" / "sabir.db").exists()
     assert not list(elsewhere.iterdir())

@@ -53,7 +53,7 @@ def sabir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_it_is_a_command_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sabir", "run", str(EXAMPLES / "nlip_basic.yaml"), "What does tea cost?"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert (done.returncode, done.stdout) == (0, "Tea is 3 euros.\n"), done.stderr
 
 

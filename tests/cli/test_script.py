@@ -46,7 +46,7 @@ def wait_for(url: str) -> None:
 
 
 def ended(program: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = program.communicate(timeout=60)
+    out, err = program.communicate(timeout=600)
     return program.returncode, out, err
 
 

@@ -70,7 +70,7 @@ def test_the_json_log_is_all_json_from_start_to_stop(app: Path) -> None:
     httpx2.post(f"{url}/nlip?token=s3cret", json=HELLO).raise_for_status()
     httpx2.post(f"{url}/nlip", json={**HELLO, "content": "fail"})
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     records += [json.loads(line) for line in err.splitlines()]
     assert (process.returncode, out) == (0, "")
     texts = [record["text"] for record in records]
@@ -91,7 +91,7 @@ def test_without_a_terminal_there_are_plain_lines_and_no_escapes(app: Path) -> N
     assert process.stdout is not None
     first = [process.stdout.readline() for _ in range(3)]
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert first[0] == f"Sabir is listening on http://127.0.0.1:{port}\n"
     assert first[1] == "  agents: echo (default: echo)\n"
     assert "\x1b" not in "".join(first) + out + err

@@ -50,5 +50,5 @@ def test_whom_the_system_trusts_is_trusted(protocol: str, secured: tuple[Places,
     places, certificate = secured
     command = [sys.executable, "-m", "sabir", "ask", places.of(protocol, "echo"), "hi"]
     trusting = {**os.environ, "SSL_CERT_FILE": str(certificate)}
-    done = subprocess.run(command, cwd=tmp_path, env=trusting, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=trusting, capture_output=True, text=True, timeout=600)
     assert done.stdout == "You said: hi\n", done.stderr

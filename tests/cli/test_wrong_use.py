@@ -52,7 +52,7 @@ def test_a_home_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
         [*command, "serve", "--port", "0", "--home", str(tmp_path / "file" / "home")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         cwd=tmp_path,
         check=False,
     )

@@ -260,7 +260,7 @@ def test_a_model_remembers_as_configured(tmp_path: Path) -> None:
 def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "sabir.yaml").write_text("rights: [{roles: [admin], agents: [echo], doors: [nlipp]}]\n")
     command = [sys.executable, "-m", "sabir", "serve", "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (BAD_USAGE, "", 1)
     assert done.stderr.startswith("sabir: sabir.yaml: rights[0].doors: there is no door 'nlipp'")
 

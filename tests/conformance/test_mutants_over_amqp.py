@@ -18,7 +18,7 @@ def reports(broker: str, prefix: str) -> dict[str, CheckReport]:  # noqa: F811
     return reports_over_amqp(AMQP, broker)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", AMQP, ids=lambda mutant: mutant.name)
 def test_a_fault_fails_the_check_of_its_clause_and_no_other(mutant: Mutant, reports: dict[str, CheckReport]) -> None:
     assert_found(mutant, reports[mutant.name])

@@ -17,7 +17,7 @@ def reports() -> dict[str, CheckReport]:
     return reports_over_sockets(WEBSOCKET)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", WEBSOCKET, ids=lambda mutant: mutant.name)
 def test_a_fault_fails_the_check_of_its_clause_and_no_other(mutant: Mutant, reports: dict[str, CheckReport]) -> None:
     assert_found(mutant, reports[mutant.name])

@@ -23,7 +23,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = next(folder.glob("lib/python*/site-packages"))
     (packages / "beside.pth").write_text(f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n")
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(PACKAGE)]
-    subprocess.run(install, check=True, timeout=110)
+    subprocess.run(install, check=True, timeout=600)
     return python
 
 
@@ -31,7 +31,7 @@ def run(python: Path, *arguments: str) -> str:
     """The output of pytest in that environment."""
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     return done.stdout
 

@@ -52,7 +52,7 @@ def test_a_stream_of_events_ends_when_the_gateway_stops(
 ) -> None:
     place, process, log = gateway
     with ExitStack() as opened:
-        client = opened.enter_context(httpx2.Client(timeout=60))
+        client = opened.enter_context(httpx2.Client(timeout=600))
         body = {"json": subscription(place)} if stream == "/nlip" else {}
         method = "POST" if body else "GET"
         answer = opened.enter_context(client.stream(method, f"http://{place}{stream}", headers=SSE, **body))

@@ -139,7 +139,7 @@ def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -
         port = taken.getsockname()[1]
         (tmp_path / "sabir.yaml").write_text(QUIET)
         done = subprocess.run(
-            [*SABIR, "serve", "--port", str(port)], capture_output=True, text=True, cwd=tmp_path, timeout=90
+            [*SABIR, "serve", "--port", str(port)], capture_output=True, text=True, cwd=tmp_path, timeout=600
         )
     assert done.returncode == 2
     assert done.stderr.strip().splitlines()[-1].startswith(f"sabir: cannot listen on 127.0.0.1:{port}")
@@ -157,7 +157,7 @@ def test_what_cannot_be_served_is_reported_in_one_line_and_nothing_else(
     tmp_path: Path, flags: list[str], said: str
 ) -> None:
     (tmp_path / "sabir.yaml").write_text(QUIET)
-    done = subprocess.run([*SABIR, "serve", *flags], capture_output=True, text=True, cwd=tmp_path, timeout=90)
+    done = subprocess.run([*SABIR, "serve", *flags], capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -368,7 +368,7 @@ def test_a_gateway_that_cannot_start_ends_with_exit_3_and_never_says_that_it_lis
     (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: {nobody}\n")
     done = subprocess.run(
         [*SABIR, "serve", "--port", "0", "--workers", workers],
-        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
     assert f"PostgreSQL at 127.0.0.1:{port}, database none: connection refused" in done.stderr
@@ -381,7 +381,7 @@ def test_a_start_with_invalid_settings_ends_with_exit_2_and_no_traceback(tmp_pat
     (tmp_path / "sabir.yaml").write_text(f"{QUIET}store: sqlite:///file/sabir.db\n")
     done = subprocess.run(
         [*SABIR, "serve", "--port", "0"],
-        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "ERROR store: file/sabir.db: " in done.stderr
@@ -397,7 +397,7 @@ def test_a_start_that_the_disk_refuses_is_reported_in_a_line(tmp_path: Path) -> 
     (tmp_path / "sabir.yaml").write_text(f"sites: [{{name: bakery, source: {page.name}}}]\nhome: state\n")
     done = subprocess.run(
         [*SABIR, "serve", "--port", "0"],
-        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=60,
+        capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, ""), done.stderr
     assert "ERROR state/index: " in done.stderr
@@ -467,7 +467,7 @@ def test_dev_tls_speaks_tls_1_3_and_nothing_older(tmp_path: Path) -> None:
         done = subprocess.run(
             [*SABIR, "ask", running.url, "hello", "--agent", "echo",
              "--ca", str(tmp_path / "state" / "dev-tls" / "cert.pem")],
-            capture_output=True, text=True, cwd=tmp_path, timeout=90,
+            capture_output=True, text=True, cwd=tmp_path, timeout=600,
         )  # fmt: skip
         assert "hello" in done.stdout, done.stderr
 

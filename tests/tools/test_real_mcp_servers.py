@@ -31,7 +31,7 @@ from sabir.config.load import settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def _conformance() -> ModuleType:

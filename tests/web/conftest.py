@@ -29,7 +29,7 @@ def chromium() -> str:
     with (CLIENT / "package.json").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes that run tests, one installs
         if not all((CLIENT / "node_modules" / name).exists() for name in PACKAGES):
-            done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=200)
+            done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENT, timeout=600)
             if done.returncode:
                 pytest.skip("needs packages from the npm registry, and npm ci cannot have them here")
     return found
@@ -40,7 +40,7 @@ def drive() -> Drive:
     """Runs a script of the client folder; its last line is what it found, as JSON."""
 
     def run(script: str, *arguments: str) -> dict[str, Any]:
-        done = subprocess.run(["node", script, *arguments], cwd=CLIENT, capture_output=True, text=True, timeout=380)
+        done = subprocess.run(["node", script, *arguments], cwd=CLIENT, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-3000:]
         return dict(json.loads(done.stdout.splitlines()[-1]))
 

@@ -27,7 +27,7 @@ from sabir.turn import Turn
 from suites.security.attackers import add_key
 from web.conftest import Drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 DOT = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
@@ -241,7 +241,7 @@ def test_the_directory_shows_cards_and_lets_people_try(found: dict[str, Any]) ->
     assert '"name": "taxi"' in seen["card"] and seen["health"] == "ok"
     assert seen["tried"] == "Hello" and seen["agent"] == "market"
     assert seen["snippet"].startswith("<script src=") and "/web/widget.js" in seen["snippet"]
-    done = subprocess.run([sys.executable, "-c", seen["python"]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", seen["python"]], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr  # as pasted
 
 

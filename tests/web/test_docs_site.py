@@ -22,7 +22,7 @@ from sabir import Gateway, agent
 from sabir.gateway.endpoints.playground_docs import NOT_BUILT, SITE, Documentation
 from web.conftest import Drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = (ROOT / "tests" / "suites" / "house" / "public_names.txt").read_text(encoding="utf-8").splitlines()
 
@@ -36,7 +36,7 @@ async def echo(turn: Any) -> str:
 def site() -> Path:
     """The site, built where the gateway looks for it, as `make docs` does."""
     command = [sys.executable, str(ROOT / "scripts" / "build_docs.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return SITE
 

@@ -22,7 +22,7 @@ from sabir.search import LocalIndex
 from sabir.turn import Turn
 from web.conftest import CLIENT, Drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # the first run installs packages
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first run installs packages
 
 
 @agent(description="Cooks slowly")

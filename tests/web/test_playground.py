@@ -23,7 +23,7 @@ from sabir.server.settings import Serving
 from sabir.turn import Turn
 from web.conftest import Drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HOSTILE = """<script>window.attacked = 1</script><img src=x onerror="window.attacked = 1">
 [click me](javascript:window.attacked=1) [and me](data:text/html,<script>1</script>) [fine](https://example.com/)
@@ -154,7 +154,7 @@ def test_a_frame_is_edited_and_sent_again_while_the_chat_goes_on(found: dict[str
     [("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"]), ("Socket", [sys.executable, "-c"])],
 )
 def test_a_copied_request_runs_as_pasted(found: dict[str, Any], kind: str, program: list[str]) -> None:
-    done = subprocess.run([*program, found["onWire"]["copied"][kind]], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*program, found["onWire"]["copied"][kind]], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "`streamed`" in done.stdout
 

@@ -20,7 +20,7 @@ from sabir.tools.tool import ToolCall, tool
 from sabir.tools.toolbox import Toolbox
 from web.conftest import Drive
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROTOCOLS = ("nlip", "nlip-ws", "nlweb", "mcp", "a2a", "acl")
 rung = asyncio.Event()

@@ -59,7 +59,7 @@ def reports(faulty: str) -> dict[str, CheckReport]:
     return asyncio.run(check_all())
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS, ids=slug)
 def test_a_fault_fails_the_check_of_its_clause_and_no_other(
     fault: Fault, reports: dict[str, CheckReport]

@@ -160,7 +160,7 @@ def messages(log: str, prefix: str) -> list[dict[str, Any]]:
 
 
 def test_the_delegation_in_one_command_logs_the_three_messages_of_the_draft() -> None:  # ACL-49, ACL-51, C-9
-    done = subprocess.run([sys.executable, str(EXAMPLE / "run.py")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(EXAMPLE / "run.py")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     log = done.stderr + done.stdout
     sent, received = messages(log, "MCP_MESSAGE_SENT: "), messages(log, "MCP_MESSAGE_RECEIVED: ")

@@ -59,5 +59,5 @@ def test_every_pattern_runs(pattern: str, served: Served, tmp_path: Path) -> Non
     assert code is not None
     script = tmp_path / "pattern.py"
     script.write_text(code.group(1).replace("http://127.0.0.1:8080", served.url))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, cwd=tmp_path)
     assert PRINTED[pattern] in done.stdout, done.stdout + done.stderr

@@ -138,7 +138,7 @@ async def _asked(conversation: AclConversation) -> str:
     return str(answer.payload["answer"])
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 async def test_of_twenty_bidders_five_are_silent_and_two_crash(make: Make) -> None:  # ACL-28, ACL-52
     bidders = [make(f"bidder{n}", node=-1) for n in range(20)]
 

@@ -125,7 +125,7 @@ def test_a_question_is_put_to_the_person_at_the_terminal(serve: Serve, home: Pat
     )
     os.close(terminal)
     os.write(person, b"L\n2\n")
-    said, asked = process.communicate(timeout=60)
+    said, asked = process.communicate(timeout=600)
     os.close(person)
     assert (process.returncode, said) == (0, "You want {'size': 'L', 'many': 2}\n"), asked
     assert "Which shirt?" in asked

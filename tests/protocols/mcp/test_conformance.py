@@ -27,7 +27,7 @@ from sabir.protocols.mcp.peer.peer import McpPeer, Program
 
 ROOT = Path(__file__).resolve().parents[3]
 VERSIONS = {"2025-11-25": 30, "2026-07-28": 37}
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def reached(request: pytest.FixtureRequest, serve: Serve, tmp_path: Path) -> lis
 def test_the_inspector_lists_and_calls_our_tools(inspector: list[str], reached: list[str], tmp_path: Path) -> None:
     def ask(*more: str) -> subprocess.CompletedProcess[str]:
         command = [*inspector, *reached, "--connect-timeout", "60000", *more]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path, check=False)
 
     listed = ask("--method", "tools/list", "--strict")
     assert listed.returncode == 0, listed.stderr[-2000:]

@@ -14,7 +14,7 @@ from peers_venv import python_of
 from sabir.cli import main
 from sabir.conformance.suites import Options, suite
 
-pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
+pytestmark = pytest.mark.timeout(900)  # the first run makes an environment
 # What shared/spec/nlweb.md, section 2, tells of nlweb-network 0.7.0, by the check that sees it.
 KNOWN_FAULTS = {
     "NLWEB-8": "chatgpt_app is never produced",

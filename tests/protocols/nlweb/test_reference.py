@@ -14,7 +14,7 @@ from conftest import Served
 from peers_venv import python_of
 from protocols.nlweb.wire.test_wire import SEED
 
-pytestmark = pytest.mark.timeout(300)  # the first run makes an environment
+pytestmark = pytest.mark.timeout(900)  # the first run makes an environment
 PARSE = """
 import json, sys
 from nlweb_core.protocol import models
@@ -50,7 +50,7 @@ def test_every_kind_of_answer_parses(reference: Path, client: httpx2.Client, gat
         input=json.dumps(bodies),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["Answer", "Answer", "Answer", "Elicitation", "Promise", "Failure"]

@@ -70,7 +70,7 @@ def clone(tmp_path: Path) -> Path:
 def install(clone: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHON": sys.executable, "PIP_NO_INDEX": "1", **variables}
     command = ["./scripts/install", "run"]
-    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_a_log_gets_few_lines_and_the_second_run_none(clone: Path) -> None:

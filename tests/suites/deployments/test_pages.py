@@ -126,7 +126,7 @@ def test_the_command_of_the_unit_serves_and_stops_in_time(unit: str, tmp_path: P
 def test_a_wrong_configuration_ends_with_the_code_that_the_unit_does_not_restart(unit: str, tmp_path: Path) -> None:
     command = start_line(unit, tmp_path)
     (tmp_path / "etc/sabir/sabir.yaml").write_text("prot: 8080\n")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     [code] = re.findall(r"^RestartPreventExitStatus=(\d+)$", unit, re.MULTILINE)
     assert done.returncode == int(code), done.stderr
     assert "port" in done.stderr

@@ -51,7 +51,7 @@ class Front(NamedTuple):
         base = ["curl", "-sS", "--max-time", "30", "--cacert", str(self.folder / "ca.pem"), "--no-buffer"]
         name = ["--resolve", f"agents.example:{self.port}:127.0.0.1", "--write-out", "\n%{http_version} %{http_code}"]
         url = f"https://agents.example:{self.port}{path}"
-        done = subprocess.run([*base, *name, *given, *options, url], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*base, *name, *given, *options, url], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -25,7 +25,7 @@ def durability() -> ModuleType:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("where", ["sqlite", "cluster"])
 def test_ten_kills_lose_no_acknowledged_message_and_none_is_done_twice(where: str) -> None:  # ACL-30
     if where == "cluster":

@@ -11,7 +11,7 @@ from suites.durability.scripts import SCRIPTS
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_five_kills_of_a_node_lose_nothing_and_its_tasks_are_finished_by_the_other() -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / "cluster_durability.py"), "--runs", "5"],

@@ -23,7 +23,7 @@ def durability() -> ModuleType:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_ten_kills_lose_no_acknowledged_turn_and_double_none() -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / "durability.py"), "--runs", "10"], capture_output=True, text=True, check=False

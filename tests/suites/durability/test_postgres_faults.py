@@ -211,7 +211,7 @@ async def test_a_gateway_rides_out_a_restart_and_keeps_what_it_answered(
         while not stopping.is_set():
             text = uuid4().hex
             reply = await http.post(
-                f"{served.url}/nlip", json={"format": "text", "subformat": "english", "content": text}, timeout=60
+                f"{served.url}/nlip", json={"format": "text", "subformat": "english", "content": text}, timeout=600
             )
             if reply.status_code == 200:
                 answered.append(text)

@@ -55,7 +55,7 @@ def test_echo(tmp_path: Path) -> None:
             wait_for(url)
             for path in ("", "/mcp"):
                 command = [sys.executable, str(EXAMPLES / "echo" / "ask.py"), f"{url}{path}"]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=600)
                 shown = printed(readme, f"python examples/echo/ask.py http://127.0.0.1:8080{path}")
                 assert done.stdout.splitlines() == shown[:1], done.stderr
         finally:

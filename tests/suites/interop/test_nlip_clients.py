@@ -13,7 +13,7 @@ from conftest import Serve
 from peers_venv import python_of
 from sabir import Gateway, Turn, agent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first run makes environments
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first run makes environments
 HERE = Path(__file__).resolve().parent
 
 
@@ -24,7 +24,7 @@ async def listener(turn: Turn) -> str:
 
 
 def run(python: Path, script: str, url: str) -> list[dict[str, Any]]:
-    done = subprocess.run([python, HERE / script, url], capture_output=True, text=True, timeout=90)
+    done = subprocess.run([python, HERE / script, url], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

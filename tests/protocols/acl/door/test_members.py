@@ -33,7 +33,7 @@ async def test_an_acl_agent_sits_in_a_federation_behind_nlip(served: Served, tmp
         peers = [connect(f"{served.url}/acl", agent=item) for item in (name, "jules")]
         gateway = Gateway(Federation(peers, name="studio"), home=tmp_path, beside=peers)
         with serving(gateway) as front:
-            async with httpx.AsyncClient(timeout=60) as client:
+            async with httpx.AsyncClient(timeout=600) as client:
                 asked = {"format": "text", "subformat": "english", "content": "a heron"}
                 answer = (await client.post(f"{front.url}/nlip/studio", json=asked)).json()
     assert "painted a heron" in answer["content"]

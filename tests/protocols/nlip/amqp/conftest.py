@@ -42,13 +42,13 @@ def broker() -> str:
     if not speaks:
         if shutil.which("rabbitmq-plugins") is None:
             pytest.skip(f"the broker at {HOST} speaks no AMQP 1.0, and rabbitmq-plugins is not here")
-        subprocess.run(["rabbitmq-plugins", "enable", "rabbitmq_amqp1_0"], check=True, capture_output=True, timeout=60)
+        subprocess.run(["rabbitmq-plugins", "enable", "rabbitmq_amqp1_0"], check=True, capture_output=True, timeout=600)
         assert _speaks_amqp_1()
     return URL
 
 
 def rabbitmqctl(*args: str) -> str:
-    done = subprocess.run(["rabbitmqctl", "-q", *args], check=True, capture_output=True, timeout=60)
+    done = subprocess.run(["rabbitmqctl", "-q", *args], check=True, capture_output=True, timeout=600)
     return done.stdout.decode()
 
 

@@ -13,7 +13,7 @@ from sabir.agents.echo import echo
 from sabir.errors import PeerUnavailable
 from sabir.protocols.nlip.peer.amqp import NlipAmqpPeer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

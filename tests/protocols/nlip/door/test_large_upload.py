@@ -74,7 +74,7 @@ async def test_a_gibibyte_passes_in_two_pieces_and_memory_stays_flat(server: tup
     wanted = hashlib.sha256()
     for _ in range(SIZE // len(BLOCK)):
         wanted.update(BLOCK)
-    async with httpx2.AsyncClient(trust_env=False, timeout=120) as http:
+    async with httpx2.AsyncClient(trust_env=False, timeout=600) as http:
         while True:
             try:
                 asked = await http.post(

@@ -32,7 +32,7 @@ async def nodes(home: Path) -> AsyncIterator[list[Served]]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=600) as client:
         yield client
 
 
