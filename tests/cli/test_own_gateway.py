@@ -44,7 +44,7 @@ def running(folder: Path, *arguments: str) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE
         while f"Sabir is listening on {url}" not in log.read_text():
             assert process.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.05)

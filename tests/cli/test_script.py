@@ -34,7 +34,7 @@ def script(cwd: Path, **variables: str) -> subprocess.Popen[str]:
 
 
 def wait_for(url: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         try:
             with urllib.request.urlopen(url, timeout=DEADLINE) as answer:

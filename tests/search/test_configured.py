@@ -15,6 +15,7 @@ import pytest
 from starlette.responses import JSONResponse
 
 from conftest import serving
+from deadline import DEADLINE
 from openai_server import SIZE, Scripted, scripted
 from sabir.agents.site import sites as sites_module
 from sabir.cli import main
@@ -62,7 +63,7 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 def settled(url: str) -> None:
     """Wait until every vector is there."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE
     while ask(url, "car")["_meta"].get("coverage", 1.0) < 1.0:
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -97,7 +98,7 @@ def test_an_endpoint_that_is_unavailable_at_the_start_does_not_stop_the_gateway(
         assert names(ask(served.url, "windy kite")) == ["Green kite"]  # by its words
         assert "words alone are searched until it is available" in caplog.text
         server.away = False
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE
         while names(ask(served.url, "automobile"))[:1] != ["Red car"]:  # no item has the word
             assert time.monotonic() < end
             time.sleep(0.05)

@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from websockets.sync.client import connect
 
+from deadline import DEADLINE
 from free_ports import free_port
 
 SECONDS = 12.0  # of the 30 that requests have to finish
@@ -26,7 +27,7 @@ def gateway(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes], Path
     command = [sys.executable, "-m", "sabir", "serve", "app.py", "--plain", "--port", str(port), "--home", "kept"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=out)
-    end = time.monotonic() + 60
+    end = time.monotonic() + DEADLINE
     while "Try:" not in log.read_text():
         assert process.poll() is None and time.monotonic() < end, log.read_text()
         time.sleep(0.05)

@@ -80,7 +80,7 @@ def trust(home: Path) -> ssl.SSLContext | bool:
 
 
 def wait_ready(url: str, home: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + DEADLINE
     while True:
         try:
             if httpx2.get(url + "/health/ready", verify=trust(home)).status_code == 200:
@@ -266,7 +266,7 @@ def test_metrics_tell_of_all_workers_and_what_a_dead_one_counted_stays_counted(t
     config = f"{QUIET}workers: 2\nobserve: {{metrics: true}}\nagents: [{{id: pid, use: 'mine:pid'}}]\n"
     with sabir_serve(tmp_path, config=config) as running:
         asked, pids = 0, set[str]()
-        end = time.monotonic() + 40
+        end = time.monotonic() + DEADLINE
 
         def ask() -> None:
             nonlocal asked
@@ -294,7 +294,7 @@ def test_workers_whose_process_was_killed_stop_too_and_free_the_port(tmp_path: P
     (tmp_path / "mine.py").write_text(AGENTS)
     with sabir_serve(tmp_path, config=f"{QUIET}workers: 2\nagents: [{{id: pid, use: 'mine:pid'}}]\n") as running:
         pass  # killed by kill -9, as a machine that is short of memory would
-    end = time.monotonic() + 40
+    end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         try:
             httpx2.get(running.url + "/health/live")

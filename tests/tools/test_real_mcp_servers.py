@@ -71,7 +71,7 @@ def http_time(programs: Path) -> Iterator[str]:
     port = free_port()
     command = [python_of("fastmcp"), "-c", PROXY, programs / "mcp-server-time", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
+    end = time.monotonic() + DEADLINE
     try:
         while process.poll() is None and time.monotonic() < end and not is_open(port):
             time.sleep(0.05)

@@ -142,7 +142,7 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[su
             command, cwd=folder, env={**os.environ, "PATH": path, **environment}, stdout=output, stderr=output
         )
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE
         while LISTENING not in log.read_text():
             assert gateway.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.05)

@@ -88,7 +88,7 @@ class Running:
 
     def _address(self) -> str:
         """The address that the log names once the gateway listens: with JSON logs there is no banner."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE
         while time.monotonic() < end and self.process.poll() is None:
             if found := re.search(r'"text":"Listening on (http://[^"]+)"', (self.folder / "stderr").read_text()):
                 return found[1]

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from deadline import DEADLINE
 from free_ports import free_port
 
 # It tells what it has open, and stays even if its input ends.
@@ -32,7 +33,7 @@ time.sleep(120)
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 40
+    end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
