@@ -18,6 +18,8 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
                "goat cheese", "cream cheese", "cotija", "paneer", "pecorino", "halloumi"),
     "gluten": ("wheat", "flour", "barley", "rye", "bread", "pasta", "noodle", "couscous", "bulgur", "semolina",
                "seitan", "farro", "breadcrumb", "soy sauce", "tortilla", "spelt", "graham cracker", "panko"),
+    "wheat": ("flour", "pasta", "couscous", "bulgur", "semolina", "seitan", "farro", "breadcrumb", "spelt",
+              "graham cracker", "panko", "udon", "ramen"),
     "meat": ("beef", "pork", "chicken", "turkey", "lamb", "veal", "bacon", "ham", "sausage", "prosciutto", "duck",
              "chorizo", "salami", "steak", "venison", "bison", "pancetta", "meatball", "brisket", "rabbit", "elk"),
     "red meat": ("beef", "lamb", "veal", "venison", "bison", "steak", "pork", "elk"),
