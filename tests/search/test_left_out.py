@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sabir.search import Item, LocalIndex, ingest
+from sabir.search.answers.reading import kind_asked, readings, telling
 from sabir.search.engine.embed import MiniLM
 from sabir.search.items.attributes import _NEGATED, denials
 from sabir.search.query.glossary import glossed, language_of
@@ -239,3 +240,28 @@ def test_an_item_is_not_what_it_is_free_of() -> None:
     stems = frozenset({"thorn"})
     assert denies(rose, stems)
     assert not is_refused(rose, stems)
+
+
+async def test_a_price_by_the_month_is_that_of_what_is_paid_by_the_month(tmp_path: Path) -> None:
+    day = _thing("day", "Event", "Instrumententag", "Instrumente ausprobieren.", startDate="2027-01-23", offers=FREE)
+    small = _thing("small", "Product", "Kleine Geige", "Mit Bogen und Koffer.", offers=AT_12, Miete="pro Monat")
+    large = _thing("large", "Product", "Ganze Geige", "Mit Bogen und Koffer.", offers=AT_16, Miete="pro Monat")
+    file = tmp_path / "rent.jsonl"
+    file.write_text("\n".join(json.dumps(thing) for thing in (day, small, large)), encoding="utf-8")
+    index = LocalIndex(None, MiniLM())
+    await ingest(index, str(file), site="rent.example")
+    await index.settled()
+    answer = await answered(index, Judged("filter", "Instrumente unter 15 Euro im Monat"))
+    assert answer.ids == (f"{HALL}/small",)
+
+
+FREE = {"@type": "Offer", "price": 0, "priceCurrency": "EUR"}
+AT_12 = {"@type": "Offer", "price": 12, "priceCurrency": "EUR"}
+AT_16 = {"@type": "Offer", "price": 16, "priceCurrency": "EUR"}
+
+
+def test_a_free_feature_is_no_price_of_another() -> None:
+    features = [{"@type": "LocationFeatureSpecification", "name": name} for name in ("Free Wi-Fi", "Dog shower")]
+    site = Item(id="c", site="s", types=("Campground",), name="Larch", fields={"amenityFeature": features})
+    question = "what does a dog cost"
+    assert not [one for one in readings(site, telling(question), kind_asked(question)) if one.statement.field]

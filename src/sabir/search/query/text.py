@@ -422,7 +422,7 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     types = tuple(dict.fromkeys(TYPE_WORDS[word] for word in words if word in TYPE_WORDS))
     if not types:
         return None
-    if "class" in map(singular, words) and "Course" in known.types:
+    if "classes" in words and "Course" in known.types:  # who asks for several may mean courses
         types = tuple(dict.fromkeys((*types, "Course")))
     elif not all(any(item in ancestors(there) for there in known.types) for item in types):
         return None

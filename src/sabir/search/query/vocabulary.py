@@ -155,7 +155,7 @@ _ALIKE: Final = (
     "kid kids child children", "woman women", "man men", "person people", "knife knives", "leaf leaves", "loaf loaves",
     "foot feet", "mouse mice", "goose geese", "shelf shelves", "film movie", "bike bicycle", "gift present",
     "couch sofa", "tv television", "photo photograph picture", "painting picture",
-    "sweater jumper pullover", "trousers pants",
+    "sweater jumper pullover", "trousers pants", "toy plaything",
     "trainers sneakers", "cab taxi", "car automobile", "shop store", "holiday vacation", "flat apartment",
     "autumn fall", "inexpensive affordable cheap", "mom mum mother", "dad father", "grandma grandmother",
     "grandpa grandfather", "eggplant aubergine", "zucchini courgette", "cilantro coriander", "shrimp prawn",
