@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from sabir.search import Item, LocalIndex, ingest
+from sabir.search.answers.reading import kind_asked, readings, telling
+from sabir.search.engine.embed import MiniLM
 from sabir.search.items.attributes import _NEGATED, denials
 from sabir.search.query.glossary import glossed, language_of
-from sabir.search.query.negation import before_refused, denies
+from sabir.search.query.negation import before_refused, denies, is_refused
 from sabir.search.query.things import named_things, things_in
 
 from .asking import NOW, Judged, answered, says_no
@@ -185,3 +187,81 @@ async def test_things_from_a_month_that_is_over_are_of_that_month(tmp_path: Path
     answer = await answered(index, Judged("date", "episodes from September 2026"))
     await index.close()
     assert answer.ids == (f"{HALL}/e9",)
+
+
+GARDEN = [
+    _thing("pink", "Product", "Climbing Rose Alba", "Very thorny, wear gloves.", category="Roses"),
+    _thing("red", "Product", "Climbing Rose Rubra", "For a sunny wall.", category="Roses"),
+    _thing("door", "Product", "Climbing Rose Nina", "For a north wall.", category="Roses", keywords=["thornless"]),
+    _thing("sour", "Product", "Ericaceous Compost", "For acers.", category="Compost"),
+    _thing("plain", "Product", "Peat-Free Compost", "Coir and green waste.", category="Compost"),
+    _thing("ribbons", "Recipe", "Ribbon Noodles", "Cut by hand.", recipeIngredient=["4 cups bread flour", "water"]),
+    _thing("glass", "Recipe", "Glass Noodles", "Ready in minutes.", recipeIngredient=["rice noodles", "rice flour"]),
+    _thing("familiar", "HotelRoom", "Habitación familiar", "Con baño privado y nevera."),
+    _thing("rio", "HotelRoom", "Habitación doble con vistas al río", "Con baño privado y balcón."),
+    _thing("patio", "HotelRoom", "Habitación doble interior", "Con baño privado, muy silenciosa."),
+    _thing("tinto", "Product", "Ruta del vino", "Excursión por las bodegas."),
+    _thing("cares", "Product", "Ruta del Cares", "Excursión de montaña por el desfiladero."),
+    _thing("fitu", "Product", "Ruta del Fitu", "Excursión de montaña con merienda."),
+    {
+        "@type": "Question",
+        "@id": f"{HALL}/faq#towels",
+        "url": f"{HALL}/faq",
+        "name": "¿Alquilan toallas?",
+        "acceptedAnswer": {"@type": "Answer", "text": "Sí. En cada habitación con baño privado van incluidas."},
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "without"),
+    [
+        ("climbing rose without thorns", "door", "pink"),
+        ("compost, but not the ericaceous kind", "plain", "sour"),
+        ("noodle recipes without wheat", "glass", "ribbons"),
+        ("habitación doble que no dé al río", "patio", "rio"),
+        ("habitación con baño privado, pero no la familiar", "rio patio", "familiar faq"),
+        ("excursión de montaña que no sea la del cares", "fitu", "cares"),
+    ],
+)
+async def test_a_kind_and_a_named_thing_are_left_out(tmp_path: Path, question: str, first: str, without: str) -> None:
+    file = tmp_path / "garden.jsonl"
+    file.write_text("\n".join(json.dumps(thing) for thing in GARDEN), encoding="utf-8")
+    index = LocalIndex(None, MiniLM())
+    await ingest(index, str(file), site="garden.example")
+    await index.settled()
+    answer = await answered(index, Judged("negation", question))
+    assert answer.ids and answer.ids[0] in {f"{HALL}/{name}" for name in first.split()}
+    assert not {f"{HALL}/{name}" for name in without.split()}.intersection(answer.ids)
+
+
+def test_an_item_is_not_what_it_is_free_of() -> None:
+    rose = Item(id="r", site="s", name="Climbing Rose", fields={"name": "Climbing Rose", "keywords": ["thornless"]})
+    stems = frozenset({"thorn"})
+    assert denies(rose, stems)
+    assert not is_refused(rose, stems)
+
+
+async def test_a_price_by_the_month_is_that_of_what_is_paid_by_the_month(tmp_path: Path) -> None:
+    day = _thing("day", "Event", "Instrumententag", "Instrumente ausprobieren.", startDate="2027-01-23", offers=FREE)
+    small = _thing("small", "Product", "Kleine Geige", "Mit Bogen und Koffer.", offers=AT_12, Miete="pro Monat")
+    large = _thing("large", "Product", "Ganze Geige", "Mit Bogen und Koffer.", offers=AT_16, Miete="pro Monat")
+    file = tmp_path / "rent.jsonl"
+    file.write_text("\n".join(json.dumps(thing) for thing in (day, small, large)), encoding="utf-8")
+    index = LocalIndex(None, MiniLM())
+    await ingest(index, str(file), site="rent.example")
+    await index.settled()
+    answer = await answered(index, Judged("filter", "Instrumente unter 15 Euro im Monat"))
+    assert answer.ids == (f"{HALL}/small",)
+
+
+FREE = {"@type": "Offer", "price": 0, "priceCurrency": "EUR"}
+AT_12 = {"@type": "Offer", "price": 12, "priceCurrency": "EUR"}
+AT_16 = {"@type": "Offer", "price": 16, "priceCurrency": "EUR"}
+
+
+def test_a_free_feature_is_no_price_of_another() -> None:
+    features = [{"@type": "LocationFeatureSpecification", "name": name} for name in ("Free Wi-Fi", "Dog shower")]
+    site = Item(id="c", site="s", types=("Campground",), name="Larch", fields={"amenityFeature": features})
+    question = "what does a dog cost"
+    assert not [one for one in readings(site, telling(question), kind_asked(question)) if one.statement.field]

@@ -10,6 +10,7 @@ import pytest
 
 from sabir.search import LocalIndex, Parsed, SearchQuery, decontextualized, from_text, resolved, structured
 from sabir.search.items.attributes import attributes
+from sabir.search.query.comparisons import bounds
 from sabir.search.query.conditions import holds
 from search.shelf import ALL, NOW, shelf
 
@@ -193,3 +194,13 @@ async def test_a_long_text_costs_no_more_time_for_being_odd(index: LocalIndex, p
     decontextualized(text, [text, "recipes"])
     assert time.process_time() - started < 1.0
     assert len(parsed.text) > 30_000
+
+
+@pytest.mark.parametrize(
+    ("said", "low", "high"),
+    [("50 dollars at most", None, 50.0), ("30 euros at the most", None, 30.0), ("4 stars at least", 4.0, None)],
+)
+def test_a_bound_may_follow_its_amount(said: str, low: float | None, high: float | None) -> None:
+    read = bounds(said)
+    assert read is not None
+    assert (read.low, read.high) == (low, high)

@@ -85,3 +85,37 @@ def test_what_is_weekly_without_an_end_is_on_each_such_day(question: str, is_met
     choir = recalled(Item("https://a.example/1", "a.example", "Choir", ("Course",), fields=fields))
     [condition] = from_text(f"lessons {question}", Fields.of([choir]), NOW).conditions
     assert holds(condition, choir) is is_met
+
+
+def _course(day: str, first: str, last: str, hour: str) -> Item:
+    weekly = {"@type": "Schedule", "byDay": f"https://schema.org/{day}", "startTime": hour, "repeatFrequency": "P1W"}
+    instance = {"@type": "CourseInstance", "startDate": first, "endDate": last, "courseSchedule": weekly}
+    return Item(id="c", site="s", types=("Course",), name="Course", fields={"hasCourseInstance": instance})
+
+
+@pytest.mark.parametrize(
+    ("question", "is_met"),
+    [
+        ("courses on a wednesday evening", True),
+        ("wednesday classes", True),
+        ("Wednesday evening courses", True),
+        ("classes on Saturdays", False),
+        ("courses on a Wednesday morning", False),
+        ("courses not in the evening", False),
+        ("courses in February", True),
+        ("courses that start in February", False),
+        ("courses that start in January", True),
+    ],
+)
+def test_a_course_is_on_the_days_and_at_the_hours_of_its_schedule(question: str, is_met: bool) -> None:
+    of = recalled(_course("Wednesday", "2027-01-13", "2027-03-31", "18:30"))
+    known = Fields(
+        types=frozenset({"Event", "Course"}),
+        words=frozenset({"name", "byday", "ondays"}),
+        numbers=frozenset({"starthour"}),
+        dates=frozenset({"date", "startdate", "enddate"}),
+        places=frozenset(),
+    )
+    conditions = from_text(question, known, NOW).conditions
+    assert len(conditions) > 1
+    assert all(holds(condition, of) for condition in conditions) is is_met

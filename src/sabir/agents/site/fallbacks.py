@@ -23,6 +23,7 @@ from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
 from .home import of_home
+from .narrowing import is_period
 from .sentences import quoted_from
 from .subject import ASKING, Subject
 from .weighing import Row, can_be_weighed, unexplained, weigh
@@ -83,6 +84,10 @@ async def _mend(finding: Finding) -> None:
     await _quote(finding, english, measure)
 
 
+def _is_hard(condition: Condition) -> bool:
+    return isinstance(condition, _HARD) or is_period(condition)
+
+
 def _is_open(finding: Finding) -> bool:
     is_own = not finding.filters and finding.ask.min_score is None and not finding.start
     return is_own and _is_short(finding, _SEVERAL) and not asks_elsewhere(finding.question)
@@ -107,7 +112,7 @@ async def _rows(finding: Finding) -> tuple[list[Row], Measure]:
     worded = finding.worded or finding.question
     text = " ".join((parsed.text or worded, *unread)) if parsed.conditions else worded
     is_met = bool(finding.pool) and not finding.unmet
-    kept = [one for one in parsed.conditions if is_met or isinstance(one, _HARD)]
+    kept = [one for one in parsed.conditions if is_met or _is_hard(one)]
     hits = await _candidates(finding, text, kept)
     measure = await _measured(finding, text, hits)
     return _sorted([Row(hit, measure.of(hit.item)) for hit in hits]), measure
@@ -117,7 +122,7 @@ async def _all_rows(finding: Finding) -> tuple[list[Row], Measure]:
     """The same for the whole question except what it refuses, among all that meets its hard conditions. What meets all
     conditions has the words that they were read from."""
     parsed, text = finding.parsed, finding.worded or finding.question
-    hits = await _candidates(finding, text, [one for one in parsed.conditions if isinstance(one, _HARD)])
+    hits = await _candidates(finding, text, [one for one in parsed.conditions if _is_hard(one)])
     measure = await _measured(finding, text, hits)
     refused = [said for one, said in zip(parsed.conditions, parsed.said, strict=True) if isinstance(one, Not)]
     measure = measure.but(" ".join(refused)) if refused else measure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,8 +13,8 @@ from sabir.search.answers.coverage import Word, forms_of, found_in, texts_of
 from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
 from sabir.search.items.attributes import KIND
 from sabir.search.items.types import TYPE_WORDS
-from sabir.search.query.categories import CategoryCandidate
-from sabir.search.query.conditions import AnyOf, Has, Is
+from sabir.search.query.categories import LINKING_WORDS, CategoryCandidate
+from sabir.search.query.conditions import AnyOf, Has, Is, Range
 from sabir.search.query.glossary import likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
@@ -39,7 +40,7 @@ async def part_apart(
     there = tokens(spoken.text)
     at = there.index(head[0]) if head[0] in there else 0
     word = there[at - 1] if at else ""
-    if word in said or word in TYPE_WORDS or not content_words(word):
+    if word in said or word in TYPE_WORDS or word in LINKING_WORDS or not content_words(word):
         return ""
     has = Has((word,))
     stated = AnyOf(tuple(Is(field, (word,)) for field in PART_FIELDS))
@@ -100,6 +101,10 @@ async def among_others(engine: Engine, spoken: Parsed, own: tuple[Condition, ...
     if _GIFTS.issuperset(content_words(spoken.text)) and content_words(spoken.text) and spoken.conditions:
         return await _sold(engine, spoken, own)
     refused = [condition for condition in spoken.conditions if isinstance(condition, Not)]
+    if refused and not _ASKS.search(spoken.text) and len(content_words(spoken.text)) <= _FEW:
+        where = (*own, *spoken.conditions, UNASKED)
+        if (await engine.search(SearchQuery(spoken.text, where, 0, 1, _PLAIN))).hits:
+            return spoken.narrowed(UNASKED, "")  # "a room, but not the large one": no question of the site's own
     words = content_words(spoken.text)
     if len(refused) != 1 or len(spoken.conditions) != 1 or not _THINGS.issuperset(words) or not words:
         return spoken
@@ -111,6 +116,39 @@ async def among_others(engine: Engine, spoken: Parsed, own: tuple[Condition, ...
     return spoken
 
 
+async def by_period(engine: Engine, spoken: Parsed, own: tuple[Condition, ...]) -> Parsed:
+    """ "Under 15 euros a month": what states a price by the month, if anything here does."""
+    match = _PERIOD.search(spoken.text) if len(content_words(spoken.text)) <= _FEW else None
+    if match is None or not any(isinstance(one, Range) and one.field == "price" for one in spoken.conditions):
+        return spoken
+    words = next(names for names in _PERIODS if match["period"].casefold() in names)
+    stated = Has(words)
+    where = (*own, *spoken.conditions, OfType(("Product", "Service", "Offer", "LodgingBusiness", "Accommodation")))
+    if not await engine.count((*where, stated)):
+        return spoken
+    text = f"{spoken.text[: match.start()]} {spoken.text[match.end() :]}".strip()
+    return msgspec.structs.replace(spoken.narrowed(stated, match.group()).narrowed(where[-1], ""), text=text)
+
+
+def is_period(condition: Condition) -> bool:
+    """Whether a condition is that a price is by the month, or by another time."""
+    return isinstance(condition, Has) and condition.words in _PERIODS
+
+
+_PERIODS: Final = (
+    ("month", "monat", "mes", "mois", "monthly", "monatlich", "mensual", "mensuel", "ヶ月", "か月"),
+    ("week", "woche", "semana", "semaine", "weekly", "wöchentlich", "semanal", "週間"),
+    ("night", "nacht", "noche", "nuit", "nightly", "泊"),
+    ("year", "jahr", "año", "année", "yearly", "jährlich", "anual", "annuel"),
+)
+_PERIOD: Final = re.compile(
+    rf"\b(?:in|im|a|per|pro|al|por|par|each)\s+(?P<period>{'|'.join(word for names in _PERIODS for word in names)})\b",
+    re.IGNORECASE,
+)
+_ASKS: Final = re.compile(
+    r"\?|\b(?:is|are|do|does|can|may|must|should|will|what|when|where|who|why|how|which)\b", re.IGNORECASE
+)
+_PLAIN: Final = 40.0  # score of something that is plainly about the question
 _GIFTS: Final = frozenset({"gift", "present", "souvenir"})
 
 

@@ -55,7 +55,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
 from .hits import happens, is_hard, speaks_of, widened, without_refused
-from .narrowing import UNASKED, among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
+from .narrowing import UNASKED, among_others, by_own_kinds, by_period, is_served_elsewhere, part_apart, types_of
 from .own_words import SiteWords
 from .reader import denied
 from .request import SiteAsk
@@ -186,7 +186,7 @@ class Finding(SpokenQuestion):
         if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
         spoken = await by_own_kinds(self.engine, spoken, self.own())
-        spoken = await among_others(self.engine, spoken, self.own())
+        spoken = await among_others(self.engine, await by_period(self.engine, spoken, self.own()), self.own())
         given = await self._given(filters, known)
         self._ruled = len(given.conditions) + len(spoken.conditions)
         spoken = await self._categorized(given, spoken, known)

@@ -245,7 +245,7 @@ def readings(
     before: frozenset[str] = frozenset()
     for statement in said:
         around, before = before, statement.words if not statement.field else frozenset[str]()
-        if kind is not None and not kind.search(statement.text):
+        if kind is not None and not any(kind.search(text) for text in _texts_with(words, statement)):
             continue
         if kind is WHO and _NOT_WHO.search(statement.field):
             continue
@@ -259,6 +259,17 @@ def readings(
             elsewhere = tuple(word for word in left if word not in absent and word not in near)
             found.append(Reading(statement, own, named, tuple(near), elsewhere, tuple(absent)))
     return found
+
+
+def _texts_with(words: Sequence[str], statement: Statement) -> list[str]:
+    """The text of a statement; of a list of features, those that have one of the words: free Wi-Fi is no price of the
+    dog shower."""
+    if statement.field not in _LISTS:
+        return [statement.text]
+    return [one for one in statement.text.split(", ") if any(has(tokens(one), word) for word in words)]
+
+
+_LISTS: Final = frozenset({"amenityFeature", "additionalProperty", "keywords"})
 
 
 def is_narrowed(question: str, reading: Reading) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
-from sabir.search.query.hours import on_days, open_days, open_slots
+from sabir.search.query.hours import MAX_DAYS, on_days, open_days, open_slots, start_hours
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
@@ -334,12 +334,19 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         found.words[OPEN_AT] = set(slots)
     if ages := _ages(fields):
         found.words[AGES] = {f"{age}y" for age in ages}
+    _times(fields, found)
+
+
+def _times(fields: Mapping[str, JSON], found: _Collector) -> None:
+    """When something is: on which days, from which hour, and from which date to which."""
     if repeated := on_days(fields):
         found.words[ON_DAYS] = set(repeated)
     elif "byday" in found.words and not found.dates:  # every Monday, without an end
         found.words[ON_DAYS] = found.words["byday"] & _WEEKDAYS
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
+    elif hours := start_hours(fields):
+        found.numbers[START_HOUR] = hours
     start = found.dates.get("startdate") or found.dates.get("dateposted") or found.dates.get("datepublished")
     start = start or found.dates.get("datecreated") or _any_date(found.dates)
     if start:
@@ -347,6 +354,8 @@ def _derive(fields: Mapping[str, JSON], found: _Collector) -> None:
         # A party until 1 a.m. is on the day on which it starts.
         over = end is not None and (end.start - start.start >= _A_NIGHT or start.end > start.start)
         found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
+    if 0 < len(repeated) < MAX_DAYS and "startdate" in found.dates:
+        found.dates["date"] = found.dates["startdate"]  # on the days between, it is on only where it says so
 
 
 def _ages(fields: Mapping[str, JSON]) -> range:

@@ -20,7 +20,9 @@ from .words import STOPWORDS, singular, tokens
 
 _CATEGORIES: Final = ("recipecategory", "category", "genre")
 # Function words of other languages, which no site calls a thing.
-_IDLE: Final = frozenset(word for language in ("de", "es", "fr") for word in glossary(language).words if len(word) <= 4)
+LINKING_WORDS: Final = frozenset(
+    word for language in ("de", "es", "fr") for word in glossary(language).words if len(word) <= 4
+)
 _CUISINES: Final = ("recipecuisine", "servescuisine")
 # Tag fields: a word that is a tag only filters if the best matches have the tag, too.
 _TRAITS: Final = (
@@ -30,6 +32,8 @@ _TRAITS: Final = (
 )  # fmt: skip
 # Fields with a few distinctive values: a word that is one of them always means it.
 _LEVELS: Final = ("educationallevel", "employmenttype", "coursemode", "bookformat", "joblocationtype")
+# Levels that names say as well: "Spanish for Beginners" may state A1.
+_IN_NAMES: Final = frozenset({"beginner", "improver", "intermediate", "advanced"})
 _MAKERS: Final = (
     "brand", "manufacturer", "author", "creator", "publisher", "instructor", "performer", "organizer", "director",
 )  # fmt: skip
@@ -69,7 +73,7 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
     plain = " ".join(spoken)
     diets = (diet for diet in DIETS if " ".join(tokens(diet)) in plain)
     read = {word for words in (*said, *diets) for word in tokens(words)}
-    words = [word for word in spoken if word not in STOPWORDS and word not in read and word not in _IDLE]
+    words = [word for word in spoken if word not in STOPWORDS and word not in read and word not in LINKING_WORDS]
     if not words or len(words) > MAX_WORDS or re.search(r"\bor\b", text):
         return []
     found = []
@@ -92,7 +96,8 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         found.append(CategoryCandidate(word, narrow, sure=True, is_head=word in heads))
         if word in heads:
             found.append(CategoryCandidate(word, _of((KIND,), values, known), sure=True))
-        found.append(CategoryCandidate(word, _of(_LEVELS, values, known), sure=True))
+        levels = ("name", *_LEVELS) if not _IN_NAMES.isdisjoint(values) else _LEVELS
+        found.append(CategoryCandidate(word, _of(levels, values, known), sure=True))
         tagged = _of(_TRAITS, (*values, *ALIKE.get(word, ())), known)
         is_foreign = word in heads and len(values) > 1
         sure = words == [word] or wanted == [word] or word in TYPE_WORDS

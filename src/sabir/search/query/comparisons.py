@@ -33,11 +33,11 @@ ABOVE: Final = {
 }  # fmt: skip
 AFTER_BELOW: Final = (
     r"or\s+(?:less|under|fewer|lower|below|cheaper|shorter|faster|younger|smaller)"
-    r"|and\s+(?:under|below)|max(?:imum)?|tops"
+    r"|and\s+(?:under|below)|max(?:imum)?|tops|at\s+(?:the\s+)?most(?=\W*(?:$|[?.!,;]))"
 )
 AFTER_ABOVE: Final = (
     r"or\s+(?:more|over|higher|above|better|longer|bigger|larger|older|taller)"
-    r"|and\s+(?:up|above|over|more)|plus|\+|min(?:imum)?"
+    r"|and\s+(?:up|above|over|more)|plus|\+|min(?:imum)?|at\s+(?:the\s+)?least(?=\W*(?:$|[?.!,;]))"
 )
 ABOUT: Final = ("about", "around", "approximately", "roughly", "circa", "~")
 

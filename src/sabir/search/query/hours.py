@@ -169,14 +169,38 @@ _STEPS: Final = {"P1D": 1, "P1W": 7, "P2W": 14, "DAILY": 1, "WEEKLY": 7}
 
 def on_days(fields: Mapping[str, JSON]) -> list[str]:
     """The days of something that is repeated, as ``20261224``: those listed, or those of a schedule."""
-    given = fields.get("eventSchedule")
     found: list[str] = []
-    for row in given if isinstance(given, list) else [given]:
+    for row in _schedules(fields):
         if isinstance(row, str) and _ISO.match(row):
             found.append(row[:10].replace("-", ""))
         elif isinstance(row, dict):
             found += _scheduled(row)
     return list(dict.fromkeys(found))[:MAX_DAYS]
+
+
+def start_hours(fields: Mapping[str, JSON]) -> list[float]:
+    """The hours at which something that is repeated starts: 18.5 is half past six in the evening."""
+    times = (str(row.get("startTime") or "") for row in _schedules(fields) if isinstance(row, dict))
+    clocks = (match for said in times if (match := _CLOCK.match(said)))
+    return list(dict.fromkeys(int(clock[1]) + int(clock[2]) / 60 for clock in clocks))
+
+
+_CLOCK: Final = re.compile(r"(?:\d{4}-\d{2}-\d{2})?T?(\d{1,2}):(\d{2})")
+
+
+def _schedules(fields: Mapping[str, JSON]) -> Iterator[JSON]:
+    """The schedules of an event, and those of a course and its instances, with the dates of the instance."""
+    given = fields.get("eventSchedule")
+    yield from given if isinstance(given, list) else [given]
+    instances = fields.get("hasCourseInstance")
+    for course in (fields, *(instances if isinstance(instances, list) else [instances])):
+        if not isinstance(course, dict):
+            continue
+        dated = {key: course[key] for key in ("startDate", "endDate") if key in course}
+        rows = course.get("courseSchedule")
+        for row in rows if isinstance(rows, list) else [rows]:
+            if isinstance(row, dict):
+                yield {"repeatFrequency": "P1W", **dated, **row} if "byDay" in row else {**dated, **row}
 
 
 _ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}")

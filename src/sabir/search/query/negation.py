@@ -130,14 +130,22 @@ def is_refused(item: Item, stems: frozenset[str]) -> bool:
     of = recalled(item)
     tags = (label for field in _TAGS for label in of.labels.get(field, ()))
     said = of.has.intersection(word for text in (item.name, *tags) for word in tokens(text))
-    return any(word.startswith(stem) for word in said for stem in stems)
+    return any(word.startswith(stem) and not _is_free(word, stem) for word in said for stem in stems)
+
+
+def _is_free(word: str, stem: str) -> bool:
+    """Whether a word says that something is absent: "thornless", "fettfrei", "kabellos"."""
+    return word.startswith(stem) and word.endswith(("less", "free", "frei", "los"))
 
 
 def denies(item: Item, stems: frozenset[str]) -> bool:
     """Whether an item says itself that it is without something that is left out: "no interval"."""
     texts = (item.name, item.description, item.text[:_READ])
     said = [word for text in texts for denied in denials(text) for word in tokens(denied)]
-    return any(word.startswith(stem) for word in said for stem in stems)
+    if any(word.startswith(stem) for word in said for stem in stems):
+        return True
+    tags = (label for field in _TAGS for label in recalled(item).labels.get(field, ()))
+    return any(_is_free(word, stem) for text in (*texts, *tags) for word in tokens(text) for stem in stems)
 
 
 _READ: Final = 4_000  # characters of a text

@@ -45,6 +45,10 @@ _PLAINLY: Final = tuple(
         (r"\b(?:that\s+)?(?:i|you|we)\s+can\s+(?:do|take|attend|follow|study|join)\s+(?:from|at)\s+home\b", "online"),
         (rf"\b({'|'.join(dates.MONTHS)})\s+(events?|concerts?|courses?|classes|talks?|programmes?)\b", r"\2 in \1"),
         (rf"\bfor\s+({'|'.join(dates.MONTHS)})\b", r"in \1"),
+        (
+            rf"\b({'|'.join(dates.WEEKDAYS)})s?\s+((?:(?:morning|afternoon|evening|night)s?\s+)?)(courses|classes|lessons|workshops)\b",
+            r"\3 on a \1 \2",
+        ),
         (r"\b(?:things?|items?|stuff)\s+(?:that\s+)?(?:you|they)\s+sell\b", "products"),
         (r"\b(?:we\s+are\s+|i['’]?m\s+|i\s+am\s+)?on\s+a\s+(?:tight\s+|small\s+|low\s+)?budget\b", "cheap"),
         (r"\b(?:places?|somewhere)\s+to\s+(?:stay|sleep)\b|\baccommodations?\b", "where can i stay"),

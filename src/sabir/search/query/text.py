@@ -60,7 +60,7 @@ from .when import (
     repeated,
     starting,
 )
-from .words import content_words, fold, tokens
+from .words import content_words, fold, singular, tokens
 
 # Filters are searched for in this many characters; a longer text is prose, and patterns are slow on it.
 MAX_READ: Final = 400
@@ -223,9 +223,10 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     things, used = named_things(match["things"]) if is_one else things_in(match["things"], types=True)
     if not things or (is_prose(match.string) and not all(map(is_food, things))):
         return None
+    things = [_NO_MORE.sub("", thing) for thing in things]
     shades = (shade for thing in things for shade in COLOURS.get(fold(thing), ()))
     named = (word for thing in things for word in kinds(thing) if word == thing or word not in HYPERNYMS)
-    words = tuple(dict.fromkeys((*named, *shades)))
+    words = tuple(dict.fromkeys((*named, *shades, *_full_of(things))))
     stated = tuple(Is(field, words) for field in (*_STATING, *stating(known)) if field in known.words)
     types = tuple(TYPE_WORDS[fold(thing)] for thing in things if fold(thing) in TYPE_WORDS)
     out = (Has(words), *stated, *((OfType(types),) if types else ()))
@@ -235,6 +236,15 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     return Phrase(conditions, cut=at + used)
 
 
+def _full_of(things: list[str]) -> list[str]:
+    """ "Thorny" for thorns: what has something is called so. A nutty cheese may have no nuts."""
+    said = [(fold(thing), singular(fold(thing))) for thing in things if not is_food(thing)]
+    return [f"{one.removesuffix('e')}y" for word, one in said if word == f"{one}s" and len(one) >= _LONG_ENOUGH]
+
+
+_LONG_ENOUGH: Final = 4  # letters
+# "The ericaceous kind": the last word only stands for what is wanted.
+_NO_MORE: Final = re.compile(r"(?<=\w)\s+(?:kinds?|types?|sorts?|variety|varieties|versions?|ones?)$", re.IGNORECASE)
 _THERE: Final = re.compile(r"(?:at|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
@@ -412,7 +422,9 @@ def _typed(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     types = tuple(dict.fromkeys(TYPE_WORDS[word] for word in words if word in TYPE_WORDS))
     if not types:
         return None
-    if not all(any(item in ancestors(there) for there in known.types) for item in types):
+    if "classes" in words and "Course" in known.types:  # who asks for several may mean courses
+        types = tuple(dict.fromkeys((*types, "Course")))
+    elif not all(any(item in ancestors(there) for there in known.types) for item in types):
         return None
     before = re.findall(r"\w+", match.string[: match.start()])
     if len(before) > 1 and [word.casefold() for word in before[-2:]] in _AT_THE:
@@ -465,7 +477,7 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
     (rf"(?P<published>(?!))?(?:\b(?P<operator>{_OPERATORS})\s+)?(?:the\s+)?(?P<when>{dates.PART})", on_date),
     (rf"\b(?:on\s+)?(?:an?\s+|the\s+)?(?P<day>(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?)\s+(?P<things>(?:[^\W\d_]+\s+){{0,2}})(?:in|of|during)\s+"
      rf"(?P<month>(?:{'|'.join(dates.MONTHS)})(?:\s+\d{{4}})?|next\s+month|this\s+month)\b", days_of_month),
-    (r"\b(?:in\s+the\s+)?(?P<part>morning|afternoon|evening|night)s?\s+(?P<things>events?|concerts?|classes|workshops?|talks?|walks?)\b"
+    (r"\b(?:in\s+the\s+)?(?P<part>morning|afternoon|evening|night)s?\s+(?P<things>events?|concerts?|courses?|class(?:es)?|lessons?|workshops?|talks?|walks?)\b"
      r"|(?:(?<=day\s)|(?<=tomorrow\s)|\bin\s+the\s+|\bat\s+(?=night))(?P<alone>mornings?|afternoons?|evenings?|nights?)\b"
      r"|\bthis\s+(?P<today>morning|afternoon|evening)\b", at_hours),
     (rf"\b(?:the\s+)?(?P<nth>next|first|last)\s+(?P<things>(?:guided\s+|free\s+|public\s+|live\s+)?(?:{_TYPES}|tour))(?=\s*(?:$|[?!.,;]|(?:in|of|on|at|near|this|next|before|after)\b))",

@@ -21,8 +21,8 @@ from .structured import DATE_OPERATORS, dated
 def repeated(condition: Condition, known: Fields) -> Condition:
     """The same, also met by something that is repeated on one of the days: "in January", if it is every Tuesday."""
     match condition:
-        case During(("date" | "startdate"), float(start), float(end)) if (
-            ON_DAYS in known.words and end - start <= _LONG
+        case During(("date" | "startdate") as field, float(start), float(end)) if (
+            ON_DAYS in known.words and end - start <= _LONG and (field == "date" or end - start <= _WEEKEND * _A_DAY)
         ):
             days = (start + at * _A_DAY for at in range(int((end - start + _A_DAY - 1) // _A_DAY)))
             on = [datetime.fromtimestamp(day, UTC) for day in days]
@@ -31,7 +31,7 @@ def repeated(condition: Condition, known: Fields) -> Condition:
             return AnyOf((condition, Is(ON_DAYS, named))) if named else condition
         case Not(inner):
             return Not(repeated(inner, known))
-        case AnyOf(conditions) if ON_DAYS in known.words and all(isinstance(item, During) for item in conditions):
+        case AnyOf((During(), *_) as conditions) if ON_DAYS in known.words:
             return AnyOf(tuple(repeated(item, known) for item in conditions))
         case _:
             return condition
@@ -155,7 +155,9 @@ def every_day(match: re.Match[str], known: Fields, now: datetime) -> Phrase | No
     if field is None:
         return Phrase(ignored="no item states a date")
     days = dates.every(match["every"], now)
-    return Phrase((AnyOf(tuple(dated(field, "in", day) for day in days)),)) if days else None
+    word = match["every"].casefold().split()[-1].rstrip("s")
+    weekly = (Is("byday", _days_said(word, now)),) if "byday" in known.words else ()
+    return Phrase((AnyOf((*(dated(field, "in", day) for day in days), *weekly)),)) if days else None
 
 
 def days_of_month(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
@@ -266,12 +268,12 @@ def _on_24_hours(hour: int, match: re.Match[str]) -> int:
     return hour + 12 if hour < 7 or (is_late and hour < 12) else hour  # "until 9", "at 5"
 
 
-def _days_said(said: str, now: datetime) -> list[str]:
+def _days_said(said: str, now: datetime) -> tuple[str, ...]:
     word = said.rstrip("s")
     if word in dates.WEEKDAYS:
-        return [word]
+        return (word,)
     ahead = {"today": 0, "tonight": 0, "tomorrow": 1}.get(said)
     if ahead is not None:
-        return [dates.WEEKDAYS[(now.weekday() + ahead) % 7]]
+        return (dates.WEEKDAYS[(now.weekday() + ahead) % 7],)
     spans = {"weekend": dates.WEEKDAYS[5:], "weekday": dates.WEEKDAYS[:5]}
-    return list(spans.get(word, dates.WEEKDAYS))
+    return tuple(spans.get(word, dates.WEEKDAYS))
