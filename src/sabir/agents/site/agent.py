@@ -418,6 +418,8 @@ class _Search(Finding):
         if self.is_far_off or self.unmet or self.note or self.parsed.ignored or self.is_weighed:
             return False
         best = self.hits[0]
+        if "Question" in best.item.types:  # it only asks; its answer may be no
+            return False
         if self.said_in:  # only a word of a name is sure to mean the same; Japanese may have lost a word
             return self.said_in != "ja" and is_called(self._meant(self.worded), best.item)
         is_sure = best.score >= _SURE and (self._is_only_named() or self.has_all(best))

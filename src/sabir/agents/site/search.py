@@ -29,10 +29,9 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
-from sabir.search.answers.speaking_of import asks_the_same
-from sabir.search.answers.statements import answered_by, is_unsaid
+from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
-from sabir.search.query.asking import Asked, asks_whether_there
+from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import During, Has, holds
@@ -57,6 +56,7 @@ from .fallbacks import fall_back
 from .hits import happens, is_hard, speaks_of, widened, without_refused
 from .narrowing import UNASKED, among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
 from .own_words import SiteWords
+from .quoting import site_answer
 from .reader import denied
 from .request import SiteAsk
 from .spoken import SpokenQuestion
@@ -234,10 +234,7 @@ class Finding(SpokenQuestion):
         best = self.pool[0] if self.pool else None
         is_open = self.subject is None or not self.subject.statement
         if is_open and best is not None and "Question" in best.item.types and best.score >= _FAR:
-            language = language_of(self.question)
-            if asks_the_same(english := glossed(self.question, language), best.item):
-                answer = answered_by(english, best.item, self.said_in or language)
-                self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
+            self.subject = site_answer(self.question, self.worded, best, self.said_in) or self.subject
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
         """Give a high score to what meets every condition of a question with only conditions, in the same order.

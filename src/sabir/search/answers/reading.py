@@ -24,7 +24,7 @@ from sabir.search.query.units import NUMBER_WORDS
 from sabir.search.query.words import content_words, sentences, spaced, tokens
 
 from .facts import money
-from .fields import feature_flags, stated_fields, written
+from .fields import feature_flags, is_so_by, stated_fields, written
 from .offers import priced
 from .polarity import opposes
 
@@ -34,7 +34,7 @@ _READ: Final = 6_000  # characters of an item's text
 class Statement(msgspec.Struct, frozen=True):
     """Something that an item says: ``text`` for people, and its words. ``field`` is the name of a field that says it.
 
-    ``is_so`` is set for a field or a feature that says yes or no.
+    ``is_so`` is set for a field or a feature that says yes or no, in any language.
     """
 
     text: str
@@ -54,7 +54,7 @@ def _statements(item: Item) -> Iterator[Statement]:
         if value := written(item, name):
             seen.update(value.split(", "))
             label = spaced(name).lower() if name.isidentifier() else name
-            yield Statement(f"{label}: {value}", frozenset((*tokens(label), *tokens(value))), name)
+            yield Statement(f"{label}: {value}", frozenset((*tokens(label), *tokens(value))), name, is_so_by(value))
     for name, _, amount, currency in priced(item):
         text = f"{name}: {money(amount, currency) if amount else 'free'}"
         yield Statement(text, frozenset((*tokens(name), "price", "cost")), "offers")
