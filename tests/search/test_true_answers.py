@@ -50,3 +50,69 @@ async def test_a_field_that_says_no_is_a_no(value: str) -> None:
     assert says_no(text), text
     text, _ = await _said("can I come with my pet?", [plant])
     assert not says_yes(text) and not says_no(text), text
+
+
+def _offer(price: float) -> dict[str, object]:
+    return {"@type": "Offer", "price": price, "priceCurrency": "EUR"}
+
+
+TOWER = _item("tower", "Signal Tower", "Place", "A tower of forty-one feet by the sea.", telephone="+34 1")
+TALK = _item("talk", "Tower Stories", "Event", "The keeper of the tower talks.", startDate="2026-12-05T19:00")
+HOUSE_ITSELF = _item("house", "House Hostel", "Hostel", "Closed on Sunday.", openingHours="Mo-Sa 08:00-20:00")
+OPEN_EVENING = _item("open", "Open Evening", "Event", "Come in and look.", startDate="2026-11-25T17:00")
+ROOM = _item("room", "Familienzimmer", "Product", "Mit Bad; das Frühstück ist dabei.", offers=_offer(95))
+POTTERY = _item("clay", "Ceramics by Hand", "Product", "A ceramics course without a wheel.", offers=_offer(160))
+
+
+@pytest.mark.parametrize(
+    ("question", "things", "never"),
+    [
+        ("how old is the tower?", [TOWER, TALK], "December"),
+        ("how old is the tower?", [TOWER], "forty-one"),
+        ("when is the open evening?", [HOUSE_ITSELF], "Sunday"),
+        ("when is the open day?", [HOUSE_ITSELF], "open Mon"),
+        ("Wann ist der Tag der offenen Tür?", [HOUSE_ITSELF], "Mo"),
+        ("Quand a lieu la soirée portes ouvertes ?", [HOUSE_ITSELF], "Sunday"),
+        ("¿Cuándo es la tarde de puertas abiertas?", [HOUSE_ITSELF], "Sunday"),
+        ("Was kostet das Frühstück?", [ROOM, TOWER], "95"),
+        ("¿Cuánto cuesta el curso de cerámica con glurbo?", [POTTERY, TOWER], "160"),
+        ("Combien coûte le cours de céramique au glurbo ?", [POTTERY, TOWER], "160"),
+    ],
+)
+async def test_nothing_is_stated_of_something_else(question: str, things: list[Item], never: str) -> None:
+    text, _ = await _said(question, things)
+    assert never not in text.partition("1. ")[0], text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "when is the open evening?",
+        "Wann ist der Abend der offenen Tür?",
+        "¿Cuándo es la tarde de puertas abiertas?",
+        "Quand a lieu la soirée portes ouvertes ?",
+    ],
+)
+async def test_an_open_evening_is_an_event(question: str) -> None:
+    text, shown = await _said(question, [HOUSE_ITSELF, OPEN_EVENING])
+    assert shown[:1] == ("open",) and text.startswith("Open Evening") and "25" in text, text
+
+
+CAFE = _item("cafe", "Blue Bowl", "Restaurant", "Vegan options and a terrace.", openingHours="Mo-Su 10:00-20:00")
+SOUP = _item("soup", "Pea Soup", "Recipe", "A vegan soup.", suitableForDiet="https://schema.org/VeganDiet")
+JAZZ = _item("jazz", "Winter Jazz", "MusicEvent", "A jazz concert.", startDate="2026-12-20T20:00")
+FAIR = _item("fair", "Toy Fair", "Event", "A fair for kids.", startDate="2026-12-05T10:00")
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "said"),
+    [
+        ("are there any vegan recipes?", ("soup",), ""),
+        ("is there a jazz concert soon", ("jazz",), ""),
+        ("is there anything for kids this weekend", (), "Toy Fair (5 December 2026)"),
+        ("is there a terrace there?", ("cafe",), ""),
+    ],
+)
+async def test_there_is_only_a_place_where_it_is_one(question: str, first: tuple[str, ...], said: str) -> None:
+    text, shown = await _said(question, [CAFE, SOUP, JAZZ, FAIR], "When does Blue Bowl open?")
+    assert shown[:1] == first and said in text, text

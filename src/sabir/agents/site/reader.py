@@ -56,6 +56,8 @@ async def read_answer(
     kind = None if whether else kind_asked(english)
     if not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH or not (whether or kind or begins_open(english)):
         return None
+    if named is None and not whether and WEAK.issuperset(words) and not says_you(english):
+        return None  # "when is the open day?" is not about the day on which something is closed
     hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
     if whether:
         is_of_place = named is None and _OF_VISITORS.match(english) is not None

@@ -41,6 +41,7 @@ from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
     asks_for_anything,
+    asks_what_is_on,
     freed,
     inner,
     is_company,
@@ -528,7 +529,7 @@ class Finding(SpokenQuestion):
         anything = asks_for_anything(freed.text)  # "what is on this weekend?" is about events
         bound, self.parsed = self.parsed, msgspec.structs.replace(freed, text="") if anything else freed
         await self._search()
-        if anything:
+        if asks_what_is_on(freed.text):
             self._show(tuple(hit for hit in self.pool if happens(hit)))
         happening = sum(map(happens, self.hits))
         if 2 * happening >= len(self.hits):  # events, but not at that time: that is the answer, with the next ones

@@ -497,7 +497,8 @@ _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku"
 
 # Pronouns for the thing that was asked about before, by language.
 _PRONOUNS: Final = {
-    "en": r"\b(?:it|they|them|he|she|him|there|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)",
+    "en": r"\b(?:it|they|them|he|she|him|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)"
+    r"|(?<!\bis\s)(?<!\bare\s)(?<!\bwas\s)(?<!\bwere\s)\bthere\b",  # "is there …?" is about no place
     "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b|(?<=gibts\s)(?:den|die|das)\b|(?<=gibt's\s)(?:den|die|das)\b",
     "es": r"\b(?:él|ella|lo|allí)\b",
     "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",

@@ -83,6 +83,12 @@ _DATE: Final = (
     rf"\b(?:{_MONTH}|{'|'.join(WEEKDAYS)})s?\b|\b(?:19|20)\d\d\b|\b\d{{1,2}}\.\s?\d{{1,2}}\."
     r"|\b(?:spring|summer|autumn|winter|christmas|easter|daily|weekly|monthly|yearly|annually|every|always)\b"
 )
+# "How old is the tower?" is not asked by "how old must one be?".
+IS_OLD: Final = r"\bhow\s+old\b(?!\s+(?:do|does|must|should|can|may|will)\b)"
+# What says so; not the day of an event.
+SINCE: Final = (
+    r"^(?!(?:start|end|door|valid)\b).*?(?:\b(?:1\d|20)\d\d\b|\byears?\b|\bcentur(?:y|ies)\b|\bages?\b|\baged\b)"
+)
 _PRICE: Final = (
     r"[$€£¥]\s?\d|\d\s?(?:€|£|\$|%|euros?|dollars?|pounds?|cents?|pence|francs?|[A-Z]{3}\b)|\b(?:CHF|EUR|USD|GBP)\s?\d"
     r"|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars?|euros?|pounds?|cents|francs)\b|\bfree\b|\bno\s+(?:extra\s+)?(?:charge|cost|fee)|\bnothing\b"
@@ -109,6 +115,7 @@ KINDS: Final = tuple(
          rf"|\b(?:after|within|before|in)\s+(?:about\s+)?{_FIGURE}[\w\s-]{{0,16}}?\b{_SPAN}", re.IGNORECASE),
         (rf"\bhow\s+expensive\b|\bhow\s+much\b(?!\s+{_NOT_PRICE})|\bprices?\b|\bcosts?\b|\bfees?\b|\bdeposit\b"
          r"|\bcharge\b|\bdiscount\b|\bpay\b", _PRICE, re.IGNORECASE),
+        (IS_OLD, SINCE, re.IGNORECASE),
         (r"\bhow\s+(?:many|much|big|large|tall|high|wide|deep|heavy|old|far|strong|loud|hot|cold|fast|good)\b"
          r"|\bnumber\s+of\b|\b(?:minimum|maximum|size|height|width|weight|range|limit|capacity)\b",
          _FIGURE, re.IGNORECASE),
