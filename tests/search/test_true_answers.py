@@ -116,3 +116,80 @@ FAIR = _item("fair", "Toy Fair", "Event", "A fair for kids.", startDate="2026-12
 async def test_there_is_only_a_place_where_it_is_one(question: str, first: tuple[str, ...], said: str) -> None:
     text, shown = await _said(question, [CAFE, SOUP, JAZZ, FAIR], "When does Blue Bowl open?")
     assert shown[:1] == first and said in text, text
+
+
+KEEPER = _item(
+    "keeper", "A Night with the Keeper", "Event", "The keeper of the lighthouse talks.", startDate="2026-12-05"
+)
+NOVEL = _item("novel", "Ninety Steps", "Product", "A novel about a lighthouse and a keeper of the lighthouse.")
+LIGHT = _item(
+    "light", "Lantern Point", "TouristAttraction", "A lighthouse.", telephone="+1-208-555-0118", address="2 Quay"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("phone number of the lighthouse", "555-0118"),
+        ("how do I get to the lighthouse", "2 Quay"),
+        ("Wie ist die Telefonnummer vom Leuchtturm?", "555-0118"),
+        ("Wie komme ich zum Leuchtturm?", "2 Quay"),
+        ("¿Cuál es el teléfono del faro?", "555-0118"),
+        ("¿Cómo llego al faro?", "2 Quay"),
+        ("Quel est le numéro de téléphone du phare ?", "555-0118"),
+        ("Comment aller au phare ?", "2 Quay"),
+        ("灯台の電話番号は？", "555-0118"),
+        ("灯台への行き方は？", "2 Quay"),
+    ],
+)
+async def test_what_has_the_field_that_is_asked_for_comes_first(question: str, fact: str) -> None:
+    text, shown = await _said(question, [KEEPER, NOVEL, LIGHT])
+    assert shown[:1] == ("light",) and fact in text.partition("1. ")[0], text
+
+
+async def test_of_two_places_none_is_taken_for_the_one_that_is_meant() -> None:
+    other = _item("north", "North Point", "TouristAttraction", "A lighthouse.", telephone="+1-208-555-0200")
+    text, _ = await _said("phone number of the lighthouse", [LIGHT, other])
+    assert "555" not in text.partition("1. ")[0], text
+
+
+SEWING = _item("sewing", "Sewing for Beginners", "Course", "Make a bag.")
+JAPANESE = _item("japanese", "Japanese for Beginners", "Course", "Hiragana in five weeks.")
+ROCKER = _item("rocker", "Porch Rocking Chair", "Product", "It rocks.", offers=_offer(640))
+CAROLS = _item("carols", "Carols on the Ferry", "MusicEvent", "A lap with a band.", startDate="2026-12-19T16:00")
+OATS = _item("oats", "Oats with Matcha", "Recipe", "A green start.", recipeCategory="Breakfast")
+BY_WHEEL = _item("wheel", "Pottery on the Wheel", "Product", "Ten weeks of ceramics.", offers=_offer(215))
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Nähkurs", "sewing"),
+        ("日本語コース", "japanese"),
+        ("¿Cuánto cuesta la mecedora?", "rocker"),
+        ("Was kostet der Schaukelstuhl?", "rocker"),
+        ("chants de Noël sur le bateau", "carols"),
+        ("抹茶の朝食レシピ", "oats"),
+    ],
+)
+async def test_words_of_other_languages_are_read_whole(question: str, first: str) -> None:
+    _, shown = await _said(question, [SEWING, JAPANESE, ROCKER, CAROLS, OATS])
+    assert shown[:1] == (first,)
+
+
+@pytest.mark.parametrize(
+    "question", ["how much is the ceramics course with a wheel?", "¿Cuánto cuesta el curso de cerámica con torno?"]
+)
+async def test_of_two_alike_the_one_that_is_called_so_may_be_meant(question: str) -> None:
+    text, _ = await _said(question, [POTTERY, BY_WHEEL])
+    assert "160" not in text.partition("1. ")[0], text
+
+
+@pytest.mark.parametrize(
+    "question", ["free concerts this month", "are there free concerts this month?", "¿Hay conciertos gratis este mes?"]
+)
+async def test_where_none_is_free_the_next_of_the_kind_are_named(question: str) -> None:
+    paid = _item("jazz", "Winter Jazz", "MusicEvent", "Jazz.", startDate="2026-12-20T20:00", offers=_offer(20))
+    free = _item("talk", "A Talk this Month", "Event", "Free.", startDate="2026-12-03T20:00", isAccessibleForFree=True)
+    text, shown = await _said(question, [paid, free])
+    assert not shown and "Winter Jazz (20 December 2026)" in text, text

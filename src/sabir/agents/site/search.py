@@ -55,7 +55,7 @@ from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
 from .hits import happens, is_hard, speaks_of, widened, without_refused
-from .narrowing import UNASKED, among_others, by_own_kinds, is_served_elsewhere, part_apart, types_of
+from .narrowing import UNASKED, among_others, by_own_kinds, is_served_elsewhere, next_events, part_apart, types_of
 from .own_words import SiteWords
 from .quoting import site_answer
 from .reader import denied
@@ -63,12 +63,10 @@ from .request import SiteAsk
 from .spoken import SpokenQuestion
 from .stating import SiteQuestion, stated_subject
 from .subject import Subject, names_one, others_than, subject_of
-from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
 CHANCE: Final = 20.0  # a hit below this score is chance; see search.Hit
 POOL: Final = 50  # hits considered before the page is cut
-_COMING: Final = 200  # items searched for what comes next
 _FEW: Final = 2  # with fewer results of a type than this, those of its wider type follow
 _MISSED: Final = 6  # conditions tried one by one if nothing meets them all
 _OF_COLOUR: Final = 0.6  # share of the best score that a thing in the requested colour must have
@@ -533,9 +531,7 @@ class Finding(SpokenQuestion):
             self._show(tuple(hit for hit in self.pool if happens(hit)))
         happening = sum(map(happens, self.hits))
         if 2 * happening >= len(self.hits):  # events, but not at that time: that is the answer, with the next ones
-            coming = (*self.where(), During("startdate", self.now.timestamp()))
-            least = CHANCE if freed.text else 0.0
-            self.hint = coming_next((await self.engine.search(SearchQuery(freed.text, coming, 0, _COMING, least))).hits)
+            self.hint = await next_events(self.engine, freed, self.where(), self.own(), self.now, CHANCE)
             self.parsed, self.total = bound, 0
             self._show(())
         elif happening:  # those are events, but not at that time

@@ -101,7 +101,9 @@ KINDS: Final = tuple(
     (re.compile(asks, re.IGNORECASE), re.compile(says, flags))
     for asks, says, flags in (
         (r"\be-?mail\b|\bwrite\s+to\b", r"\S@\S", 0),
-        (r"\b(?:phone|telephone|call|ring)\b", r"\d{3}", 0),
+        (r"\b(?:phone|telephone|call|ring)\b", r"\b(?:\d[\s()/.-]{0,2}){6,}|\b\d{3}\b(?=\W*$)", 0),
+        (r"\b(?:opening|closing|business|office)\s+(?:hours|times)\s+(?:of|for|at)\b",
+         rf"{_CLOCK}|\b(?:{_DAYS}|{_SHORT_DAYS})s?\b|\bdaily\b", re.IGNORECASE),
         (r"\bwhat\s+time\b|\bhow\s+(?:late|early)\b|\b(?:closing|opening|starting)\s+time\b", _CLOCK, re.IGNORECASE),
         (r"\bhow\s+often\b|\bhow\s+frequently\b", rf"\b(?:{_OFTEN}|{_DAYS})s?\b", re.IGNORECASE),
         (r"\bhow\s+(?:long|soon|quickly|quick|fast|far\s+(?:ahead|in\s+advance|before))\b|\bhow\s+much\s+time\b"
