@@ -411,13 +411,13 @@ class _Search(Finding):
         return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
 
     def _is_there(self) -> bool:
-        """Whether something that was asked for by "do you have …?" is plainly there: nothing of the question was left
-        out, and the best result has every word of it in its name, or is sure and has them anywhere."""
+        """Whether what "do you have …?" asks for is plainly there: the best result has it, or is called so."""
         if not asks_whether_there(self.turn.text) or not self.hits or self.start or self._statement:
             return False
-        if self.is_far_off or self.unmet or self.note or self.parsed.ignored or self.is_weighed:
+        best = self.hits[0]  # a question only asks; its answer may be no
+        is_doubtful = "Question" in best.item.types or self.is_far_off or self.is_weighed
+        if is_doubtful or self.unmet or self.note or self.parsed.ignored:
             return False
-        best = self.hits[0]
         if self.said_in:  # only a word of a name is sure to mean the same; Japanese may have lost a word
             return self.said_in != "ja" and is_called(self._meant(self.worded), best.item)
         is_sure = best.score >= _SURE and (self._is_only_named() or self.has_all(best))

@@ -22,6 +22,7 @@ from sabir.search.query.relaxing import asks_elsewhere, only_filters
 from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
+from .having import has_what_is_asked
 from .home import of_home
 from .narrowing import is_period
 from .sentences import quoted_from
@@ -79,6 +80,8 @@ async def _mend(finding: Finding) -> None:
     if finding.is_stated:
         _doubt_answer(finding, rows, measure)
         return
+    if finding.subject is None and await _state_held(finding, rows, measure, language):
+        return
     if finding.subject is None:
         _rank(finding, rows, measure)
     await _quote(finding, english, measure)
@@ -94,12 +97,23 @@ def _is_open(finding: Finding) -> bool:
 
 
 def _is_short(finding: Finding, count: int) -> bool:
-    return len(finding.question) <= MAX_READ and len(content_words(finding.question)) <= count
+    """Whether a question has few words; in another language, without those that English does not count."""
+    counts = [len(content_words(text)) for text in (finding.question, finding.worded) if text]
+    return len(finding.question) <= MAX_READ and min(counts, default=0) <= count
 
 
 async def _ask_home(finding: Finding, english: str, language: str) -> bool:
     known = await finding.engine.fields()
     found = await of_home(english, finding.engine, finding.own(), known, finding.now, language)
+    if found is not None:
+        await finding.state(found)
+    return found is not None
+
+
+async def _state_held(finding: Finding, rows: Sequence[Row], measure: Measure, language: str) -> bool:
+    worded = finding.worded or finding.question
+    english, known = glossed(worded, language_of(worded)), await finding.engine.fields()
+    found = has_what_is_asked(finding, rows, measure, english, known, finding.now, language)
     if found is not None:
         await finding.state(found)
     return found is not None

@@ -16,7 +16,7 @@ from sabir.search.items.attributes import recalled
 from sabir.search.query import names
 from sabir.search.query.asking import begins_open, is_yes_no
 from sabir.search.query.glossary import glossed, language_of, likenesses
-from sabir.search.query.relaxing import asks_elsewhere
+from sabir.search.query.relaxing import asks_elsewhere, asks_what_is_on
 from sabir.search.query.words import content_words, tokens
 
 from .subject import ASKING, MAX_LENGTH, subject_of
@@ -144,7 +144,8 @@ async def held_to(finding: Finding, text: str, before: str, filters: dict[str, A
     words = [word for word in telling(english) if word not in ASKING]
     is_asked = begins_open(english) or is_yes_no(english) or "?" in text
     is_alone = {*tokens(text), *tokens(english)}.issuperset(tokens(finding.question))
-    if not is_asked or not is_alone or len(words) > _FEW or asks_elsewhere(text) or _names_found(finding, words):
+    is_new = asks_elsewhere(text) or asks_what_is_on(english) or _names_found(finding, words)
+    if not is_asked or not is_alone or len(words) > _FEW or is_new:
         return
     alone = finding.saved()
     finding.question = f"{text.strip(' ?.!')} {before}?"

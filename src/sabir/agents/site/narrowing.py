@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -12,22 +13,50 @@ from sabir.search import Condition, Engine, Not, OfType, Parsed, SearchQuery
 from sabir.search.answers.coverage import Word, forms_of, found_in, texts_of
 from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
 from sabir.search.items.attributes import KIND
-from sabir.search.items.types import TYPE_WORDS
+from sabir.search.items.types import TYPE_WORDS, is_a
 from sabir.search.query.categories import LINKING_WORDS, CategoryCandidate
-from sabir.search.query.conditions import AnyOf, Has, Is, Range
+from sabir.search.query.conditions import AnyOf, During, Has, Is, Range
 from sabir.search.query.glossary import likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner
 from sabir.search.query.structured import PART_FIELDS, kinds
 from sabir.search.query.words import content_words, tokens
 
+from .wording import coming_next
+
 UNASKED: Final = Not(OfType(("Question",)))  # "electric cars" is no category because a site is asked about them
+_COMING: Final = 200  # items searched for what comes next
 _PAGE: Final = 50  # things by which the types of a category are judged
 _CATEGORIES: Final = ("category", "recipecategory", "genre")
 # Words that say no more than that things are wanted: "things to borrow that aren't tools".
 _THINGS: Final = frozenset(
     "thing item stuff product article borrow buy rent hire get sell stock lend shop everything kind sort else".split()  # noqa: SIM905
 )
+
+
+async def next_events(
+    engine: Engine,
+    asked_for: Parsed,
+    where: tuple[Condition, ...],
+    own: tuple[Condition, ...],
+    now: datetime,
+    least: float,
+) -> str:
+    """The next events that meet ``where``; if no concert is free, the next concerts. ``least``: the score of those
+    that a text is searched for."""
+    after = During("startdate", now.timestamp())
+    text = asked_for.text
+    found = await engine.search(SearchQuery(text, (*where, after), 0, _COMING, least if text else 0.0))
+    if not (hint := coming_next(found.hits)) and (types := _narrowed_events(asked_for.conditions)):
+        hint = coming_next((await engine.search(SearchQuery("", (*own, *types, after), 0, _COMING))).hits)
+    return hint
+
+
+def _narrowed_events(conditions: Sequence[Condition]) -> list[Condition]:
+    """The types of events among some conditions, if others narrow them; empty otherwise."""
+    types = [one for one in conditions if isinstance(one, OfType)]
+    are_events = all(is_a(name, "Event") for one in types for name in one.types)
+    return [*types] if are_events and len(types) < len(conditions) else []
 
 
 async def part_apart(

@@ -16,7 +16,11 @@ _NAMING: Final = 5  # letters of a word that may be within a field's name
 _READ: Final = frozenset(
     """free cheap cheapest expensive open closed stock sold out rated top newest quickest admission ticket tickets price
     event events today tomorrow morning afternoon evening night weekend week month year day hour hours minute
-    minutes spring summer autumn winter online""".split()  # noqa: SIM905
+    minutes time times cost costs phone number address spring summer autumn winter online""".split()  # noqa: SIM905
+)
+# English words for the kind of fact that is asked for.
+_KINDS: Final = frozenset(
+    {"time", "times", "hour", "hours", "cost", "costs", "price", "prices", "phone", "number", "address"}
 )
 
 
@@ -31,7 +35,7 @@ class SiteWords:
         if language == "en" and not await self._is_foreign():
             return question
         if language == "en" or await self._is_spoken(language, question):
-            kept = {*glossary(language).terms, *same_words()} if language != "en" else await self._types()
+            kept = {*glossary(language).terms, *same_words()} if language != "en" else await self._types() | _KINDS
             return await in_words_of(question, language, self._has_any, is_foreign=False, kept=kept)
         plain = without_idle(glossed(question, language), language)
         worded = await in_words_of(plain, language, self._has_any, is_foreign=True)

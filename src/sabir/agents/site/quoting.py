@@ -14,11 +14,11 @@ from typing import Final
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.speaking_of import asks_the_same
 from sabir.search.answers.statements import answered_by
-from sabir.search.query.asking import Asked, begins_open, is_yes_no
+from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
 from sabir.search.query.conditions import During
 from sabir.search.query.dates import MONTHS, WEEKDAYS
 from sabir.search.query.field_names import is_kin
-from sabir.search.query.glossary import likenesses
+from sabir.search.query.glossary import glossed, language_of, likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner, is_time
 from sabir.search.query.text import from_text
@@ -127,6 +127,16 @@ async def own_question(
             answer = answered_by(english, hit.item, language)
             return Subject(hit, Asked(("acceptedanswer",)), english, answer)
     return None
+
+
+def site_answer(question: str, worded: str, own: Hit, said_in: str) -> Subject | None:
+    """The answer of one of the site's own questions, if it asks the same, in the visitor's words or (``worded``) in
+    those of the site."""
+    language = language_of(question)
+    english, in_words = glossed(question, language), glossed(worded, language_of(worded))
+    is_same = asks_the_same(english, own.item) or (asks_whether_there(in_words) and asks_the_same(in_words, own.item))
+    answer = answered_by(english, own.item, said_in or language)
+    return Subject(own, Asked(("acceptedanswer",)), question, answer) if is_same else None
 
 
 _SURE: Final = 35.0

@@ -7,13 +7,24 @@ item does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from sabir.search import Condition, Engine, Hit, SearchQuery
 from sabir.search.answers.denials import denials, left_out, words_denied
 from sabir.search.answers.fields import labels
-from sabir.search.answers.reading import WEAK, Reading, focus, is_narrowed, kind_asked, readings, telling
+from sabir.search.answers.reading import (
+    WEAK,
+    Reading,
+    focus,
+    has,
+    is_narrowed,
+    kind_asked,
+    naming,
+    readings,
+    telling,
+)
 from sabir.search.answers.speaking_of import is_only_part
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
@@ -45,9 +56,13 @@ async def read_answer(
     kind = None if whether else kind_asked(english)
     if not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH or not (whether or kind or begins_open(english)):
         return None
+    if named is None and not whether and WEAK.issuperset(words) and not says_you(english):
+        return None  # "when is the open day?" is not about the day on which something is closed
     hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
     if whether:
-        decided = _decided([*hits, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
+        is_of_place = named is None and _OF_VISITORS.match(english) is not None
+        meant = [hit for hit in hits if not (is_of_place and _is_unnamed_ware(hit, words))]
+        decided = _decided([*meant, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
         is_only_mentioned = decided is not None and _asks_for_thing(english) and _is_other_ware(decided.hit, words)
         return None if is_only_mentioned else decided
     noun = focus(english)
@@ -109,6 +124,23 @@ def _is_other_ware(hit: Hit, words: Sequence[str]) -> bool:
         return True
     if said.issubset(word for label in (hit.item.name, *labels(hit.item)) for word in tokens(label)):
         return False
+    return _is_ware(hit)
+
+
+# What visitors may do is asked of the place.
+_OF_VISITORS: Final = re.compile(
+    r"^\W*(?:and\s+)?(?:can|could|may|might|must|should|do|are|is)\s+(?:i|we|you|my|our|dogs?|pets?|kids|children)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_unnamed_ware(hit: Hit, words: Sequence[str]) -> bool:
+    """Whether a thing for sale or for cooking is called by none of the words: "can I bring my dog?" asks of the place,
+    and not of a plant that is safe for pets."""
+    return _is_ware(hit) and not any(has(naming(hit.item), word) for word in words)
+
+
+def _is_ware(hit: Hit) -> bool:
     return any(is_a(name, kind) for name in hit.item.types for kind in ("Product", "Recipe"))
 
 

@@ -29,10 +29,9 @@ from sabir.search import (
     structured,
 )
 from sabir.search.answers.results import by_coming, has_value, reordered
-from sabir.search.answers.speaking_of import asks_the_same
-from sabir.search.answers.statements import answered_by, is_unsaid
+from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
-from sabir.search.query.asking import Asked, asks_whether_there
+from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
 from sabir.search.query.conditions import During, Has, holds
@@ -42,6 +41,7 @@ from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
     asks_elsewhere,
     asks_for_anything,
+    asks_what_is_on,
     freed,
     inner,
     is_company,
@@ -55,19 +55,27 @@ from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
 from .hits import happens, is_hard, speaks_of, widened, without_refused
-from .narrowing import UNASKED, among_others, by_own_kinds, by_period, is_served_elsewhere, part_apart, types_of
+from .narrowing import (
+    UNASKED,
+    among_others,
+    by_own_kinds,
+    by_period,
+    is_served_elsewhere,
+    next_events,
+    part_apart,
+    types_of,
+)
 from .own_words import SiteWords
+from .quoting import site_answer
 from .reader import denied
 from .request import SiteAsk
 from .spoken import SpokenQuestion
 from .stating import SiteQuestion, stated_subject
 from .subject import Subject, names_one, others_than, subject_of
-from .wording import coming_next
 
 MAX_RESULTS: Final = 1_000  # results of one answer
 CHANCE: Final = 20.0  # a hit below this score is chance; see search.Hit
 POOL: Final = 50  # hits considered before the page is cut
-_COMING: Final = 200  # items searched for what comes next
 _FEW: Final = 2  # with fewer results of a type than this, those of its wider type follow
 _MISSED: Final = 6  # conditions tried one by one if nothing meets them all
 _OF_COLOUR: Final = 0.6  # share of the best score that a thing in the requested colour must have
@@ -234,10 +242,7 @@ class Finding(SpokenQuestion):
         best = self.pool[0] if self.pool else None
         is_open = self.subject is None or not self.subject.statement
         if is_open and best is not None and "Question" in best.item.types and best.score >= _FAR:
-            language = language_of(self.question)
-            if asks_the_same(english := glossed(self.question, language), best.item):
-                answer = answered_by(english, best.item, self.said_in or language)
-                self.subject = Subject(best, Asked(("acceptedanswer",)), self.question, answer)
+            self.subject = site_answer(self.question, self.worded, best, self.said_in) or self.subject
 
     def _credit(self, asked_for: tuple[Condition, ...]) -> None:
         """Give a high score to what meets every condition of a question with only conditions, in the same order.
@@ -531,13 +536,11 @@ class Finding(SpokenQuestion):
         anything = asks_for_anything(freed.text)  # "what is on this weekend?" is about events
         bound, self.parsed = self.parsed, msgspec.structs.replace(freed, text="") if anything else freed
         await self._search()
-        if anything:
+        if asks_what_is_on(freed.text):
             self._show(tuple(hit for hit in self.pool if happens(hit)))
         happening = sum(map(happens, self.hits))
         if 2 * happening >= len(self.hits):  # events, but not at that time: that is the answer, with the next ones
-            coming = (*self.where(), During("startdate", self.now.timestamp()))
-            least = CHANCE if freed.text else 0.0
-            self.hint = coming_next((await self.engine.search(SearchQuery(freed.text, coming, 0, _COMING, least))).hits)
+            self.hint = await next_events(self.engine, freed, self.where(), self.own(), self.now, CHANCE)
             self.parsed, self.total = bound, 0
             self._show(())
         elif happening:  # those are events, but not at that time

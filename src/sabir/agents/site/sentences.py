@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from sabir.search.answers.coverage import Measure
+from sabir.search.answers.reading import IS_OLD, SINCE
 from sabir.search.items.item import Item
 from sabir.search.query.dates import MONTHS, WEEKDAYS
 from sabir.search.query.units import NUMBER_WORDS
@@ -26,6 +27,7 @@ _VALUES: Final = tuple(
             rf"[$€£]\s?\d|\d\s?(?:€|%|euros?|dollars?|pounds?|cents|percent|prozent)|\b{_NUMBER}\s+(?:percent|euros?"
             r"|dollars?|pounds?|cents)\b|\bfree\b|\bkostenlos\b",
         ),
+        (IS_OLD, SINCE),
         (r"\bhow\s+(?:many|old|often)\b", rf"\b{_NUMBER}\b|\b(?:once|twice|every)\b"),
         (
             r"\bwhen\b|\bwhat\s+(?:time|day|date)\b|\bhow\s+late\b|\bwhich\s+days?\b",

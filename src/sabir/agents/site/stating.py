@@ -15,7 +15,7 @@ import msgspec
 from sabir.search import Condition, Engine, Fields, Hit, OfType, SearchQuery
 from sabir.search.answers.fields import covered, flag, labels
 from sabir.search.answers.offers import offer_named_in
-from sabir.search.answers.reading import WHERE, kind_asked, telling
+from sabir.search.answers.reading import WHERE, has, kind_asked, naming, telling
 from sabir.search.answers.speaking_of import is_called, is_plainly_called, lists_things, looks_for_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
 from sabir.search.query.asking import Asked, asked, asks_whether_there, begins_open, is_yes_no, plainly_asked
@@ -38,6 +38,7 @@ from .subject import (
     Subject,
     answered_subject,
     best_named,
+    is_named_by,
     with_others,
     without_words,
 )
@@ -143,8 +144,11 @@ def _of_leader(question: SiteQuestion) -> Subject | None:
     item = pool[0].item
     words = telling(english)
     left = [word for word in words if word not in ASKING and not has_every((word,), pool[0])]
-    statement = stated_fact(item, wanted, question.language) if 2 * len(left) < len(words) else ""
-    return Subject(pool[0], wanted, english, statement) if statement else None
+    # A word that was not translated may tell this thing from another one.
+    is_meant = not left if question.language != "en" else 2 * len(left) < len(words)
+    is_meant = is_meant and not _may_mean_another(words, pool[0], pool[:_LOOKED_AT])
+    statement = stated_fact(item, wanted, question.language) if is_meant else ""
+    return Subject(pool[0], wanted, english, statement) if statement and _is_of(pool[0], words, statement) else None
 
 
 async def _by_offer(question: SiteQuestion) -> Subject | None:
@@ -213,10 +217,24 @@ async def _described(question: SiteQuestion) -> Subject | None:
     of_type = [hit for hit in fitting if meets(hit.item, types)]
     stating = [hit for hit in of_type if any(field_value(hit.item, field) for field in wanted.fields)]
     hit = _only_one(stating or of_type, telling)
-    if hit is None:
+    if hit is None or _may_mean_another(words, hit, hits):
         return None
     found = with_others(await question.answered(hit, wanted, english), english, known, now, language)
-    return found if found.statement and not is_unsaid(found.statement) else None
+    is_of_it = wanted.is_yes_no or _is_of(hit, words, found.statement)
+    return found if found.statement and is_of_it and not is_unsaid(found.statement) else None
+
+
+def _is_of(hit: Hit, words: Collection[str], statement: str) -> bool:
+    """Whether a fact is one of what was asked about: the thing is called so, or the statement speaks of it. What a room
+    costs is no answer to "how much is breakfast?", although breakfast is included."""
+    own = {*naming(hit.item), *tokens(statement)}
+    return _words_in_labels(words, hit) > 0 or any(has(own, word) for word in words)
+
+
+def _may_mean_another(words: Collection[str], hit: Hit, hits: Sequence[Hit]) -> bool:
+    """Whether a word that a thing is not called by is in the name of another one of its type."""
+    left = {word for word in words if not _words_in_labels((word,), hit)}
+    return any(is_named_by(left, other, hit) for other in hits)
 
 
 def _only_one(hits: list[Hit], words: Collection[str]) -> Hit | None:

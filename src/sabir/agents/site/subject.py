@@ -385,8 +385,17 @@ def _best_described(left: list[str], hits: Sequence[Hit], said: set[str]) -> tup
     if not longest or len({hit.item.id for hit, _ in best}) != 1:
         return None
     hit, words = best[0]
+    if any(is_named_by(set(left) - words, other, hit) for other in hits):
+        return None
     matching = sum(word in words or _tells(hit, word) for word in left)
     return best[0] if 2 * matching >= len(left) else None
+
+
+def is_named_by(words: set[str], other: Hit, hit: Hit) -> bool:
+    """Whether another thing of the same type is called by what is only elsewhere in this one: "ceramics with a wheel"
+    may be "Pottery on the Wheel"."""
+    is_alike = other.item.id != hit.item.id and not set(other.item.types).isdisjoint(hit.item.types)
+    return is_alike and any(names.covers(word, other.item.name) for word in words)
 
 
 async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
@@ -497,7 +506,8 @@ _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku"
 
 # Pronouns for the thing that was asked about before, by language.
 _PRONOUNS: Final = {
-    "en": r"\b(?:it|they|them|he|she|him|there|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)",
+    "en": r"\b(?:it|they|them|he|she|him|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)"
+    r"|(?<!\bis\s)(?<!\bare\s)(?<!\bwas\s)(?<!\bwere\s)\bthere\b",  # "is there …?" is about no place
     "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b|(?<=gibts\s)(?:den|die|das)\b|(?<=gibt's\s)(?:den|die|das)\b",
     "es": r"\b(?:él|ella|lo|allí)\b",
     "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",

@@ -28,8 +28,9 @@ _UNTOLD: Final = frozenset(
     text articleBody review reviews offers aggregateRating keywords geo mainEntityOfPage potentialAction acceptedAnswer
     recipeInstructions step hasPart subEvent video headline transcript identifier sku gtin""".split()  # noqa: SIM905
 )
-_YES: Final = frozenset({"true", "yes"})
-_NO: Final = frozenset({"false", "no"})
+# Values that only say yes or no.
+_YES: Final = frozenset({"true", "yes", "ja", "sí", "si", "oui", "はい"})
+_NO: Final = frozenset({"false", "no", "nein", "non", "いいえ"})
 _WHO: Final = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _NUMBERED: Final = re.compile(r"\bhow\s+(?:many|much)\b|\bwhen\b|\bwhat\s+time\b", re.IGNORECASE)
 _WHERE: Final = re.compile(r"\bwhere\b", re.IGNORECASE)
@@ -115,19 +116,25 @@ def flag(item: Item, words: Collection[str]) -> tuple[bool, str] | None:
     return is_so, label
 
 
+def is_so_by(value: str) -> bool | None:
+    """Whether a value only says yes or only says no; None if it says anything else."""
+    said = value.strip().casefold()
+    return said in _YES if said in _YES or said in _NO else None
+
+
 def feature_flags(item: Item) -> Iterator[tuple[str, bool]]:
     """The names of the fields and features that an item states by yes or no, and which."""
     for key, value in item.fields.items():
         rows = value if isinstance(value, list) else [value]
         for row in rows:
             if isinstance(row, dict) and isinstance(row.get("name"), str) and "value" in row:
-                name, said = row["name"], str(row["value"]).strip().casefold()
+                name, stated = row["name"], str(row["value"])
             elif not isinstance(row, dict | list) and key not in _UNTOLD:
-                name, said = spaced(key), str(row).strip().casefold()
+                name, stated = spaced(key), str(row)
             else:
                 continue
-            if said in _YES or said in _NO:
-                yield name, said in _YES
+            if (is_so := is_so_by(stated)) is not None:
+                yield name, is_so
 
 
 def labels(item: Item) -> list[str]:

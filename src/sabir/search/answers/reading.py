@@ -24,7 +24,7 @@ from sabir.search.query.units import NUMBER_WORDS
 from sabir.search.query.words import content_words, sentences, spaced, tokens
 
 from .facts import money
-from .fields import feature_flags, stated_fields, written
+from .fields import feature_flags, is_so_by, stated_fields, written
 from .offers import priced
 from .polarity import opposes
 
@@ -34,7 +34,7 @@ _READ: Final = 6_000  # characters of an item's text
 class Statement(msgspec.Struct, frozen=True):
     """Something that an item says: ``text`` for people, and its words. ``field`` is the name of a field that says it.
 
-    ``is_so`` is set for a field or a feature that says yes or no.
+    ``is_so`` is set for a field or a feature that says yes or no, in any language.
     """
 
     text: str
@@ -54,7 +54,7 @@ def _statements(item: Item) -> Iterator[Statement]:
         if value := written(item, name):
             seen.update(value.split(", "))
             label = spaced(name).lower() if name.isidentifier() else name
-            yield Statement(f"{label}: {value}", frozenset((*tokens(label), *tokens(value))), name)
+            yield Statement(f"{label}: {value}", frozenset((*tokens(label), *tokens(value))), name, is_so_by(value))
     for name, _, amount, currency in priced(item):
         text = f"{name}: {money(amount, currency) if amount else 'free'}"
         yield Statement(text, frozenset((*tokens(name), "price", "cost")), "offers")
@@ -83,6 +83,12 @@ _DATE: Final = (
     rf"\b(?:{_MONTH}|{'|'.join(WEEKDAYS)})s?\b|\b(?:19|20)\d\d\b|\b\d{{1,2}}\.\s?\d{{1,2}}\."
     r"|\b(?:spring|summer|autumn|winter|christmas|easter|daily|weekly|monthly|yearly|annually|every|always)\b"
 )
+# "How old is the tower?" is not asked by "how old must one be?".
+IS_OLD: Final = r"\bhow\s+old\b(?!\s+(?:do|does|must|should|can|may|will)\b)"
+# What says so; not the day of an event.
+SINCE: Final = (
+    r"^(?!(?:start|end|door|valid)\b).*?(?:\b(?:1\d|20)\d\d\b|\byears?\b|\bcentur(?:y|ies)\b|\bages?\b|\baged\b)"
+)
 _PRICE: Final = (
     r"[$€£¥]\s?\d|\d\s?(?:€|£|\$|%|euros?|dollars?|pounds?|cents?|pence|francs?|[A-Z]{3}\b)|\b(?:CHF|EUR|USD|GBP)\s?\d"
     r"|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars?|euros?|pounds?|cents|francs)\b|\bfree\b|\bno\s+(?:extra\s+)?(?:charge|cost|fee)|\bnothing\b"
@@ -95,7 +101,9 @@ KINDS: Final = tuple(
     (re.compile(asks, re.IGNORECASE), re.compile(says, flags))
     for asks, says, flags in (
         (r"\be-?mail\b|\bwrite\s+to\b", r"\S@\S", 0),
-        (r"\b(?:phone|telephone|call|ring)\b", r"\d{3}", 0),
+        (r"\b(?:phone|telephone|call|ring)\b", r"\b(?:\d[\s()/.-]{0,2}){6,}|\b\d{3}\b(?=\W*$)", 0),
+        (r"\b(?:opening|closing|business|office)\s+(?:hours|times)\s+(?:of|for|at)\b",
+         rf"{_CLOCK}|\b(?:{_DAYS}|{_SHORT_DAYS})s?\b|\bdaily\b", re.IGNORECASE),
         (r"\bwhat\s+time\b|\bhow\s+(?:late|early)\b|\b(?:closing|opening|starting)\s+time\b", _CLOCK, re.IGNORECASE),
         (r"\bhow\s+often\b|\bhow\s+frequently\b", rf"\b(?:{_OFTEN}|{_DAYS})s?\b", re.IGNORECASE),
         (r"\bhow\s+(?:long|soon|quickly|quick|fast|far\s+(?:ahead|in\s+advance|before))\b|\bhow\s+much\s+time\b"
@@ -109,6 +117,7 @@ KINDS: Final = tuple(
          rf"|\b(?:after|within|before|in)\s+(?:about\s+)?{_FIGURE}[\w\s-]{{0,16}}?\b{_SPAN}", re.IGNORECASE),
         (rf"\bhow\s+expensive\b|\bhow\s+much\b(?!\s+{_NOT_PRICE})|\bprices?\b|\bcosts?\b|\bfees?\b|\bdeposit\b"
          r"|\bcharge\b|\bdiscount\b|\bpay\b", _PRICE, re.IGNORECASE),
+        (IS_OLD, SINCE, re.IGNORECASE),
         (r"\bhow\s+(?:many|much|big|large|tall|high|wide|deep|heavy|old|far|strong|loud|hot|cold|fast|good)\b"
          r"|\bnumber\s+of\b|\b(?:minimum|maximum|size|height|width|weight|range|limit|capacity)\b",
          _FIGURE, re.IGNORECASE),

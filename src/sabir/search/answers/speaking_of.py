@@ -10,6 +10,7 @@ from sabir.search.items.item import Item
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import lineage
 from sabir.search.query.asking import asks_whether_there, begins_open
+from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.words import content_words, spaced, tokens
 
@@ -55,7 +56,9 @@ def asks_the_same(english: str, item: Item) -> bool:
     if not looks_for_things(english):
         return True
     said = tokens(english)
-    return all(word in IDLE or has(said, word) for word in content_words(item.name))
+    name = content_words(glossed(item.name, language_of(item.name)))
+    left = [word for word in name if word not in IDLE and not has(said, word)]
+    return not left or "".join(left) in said  # "Wi-Fi" is "wifi"
 
 
 def is_called(words: Collection[str], item: Item) -> bool:

@@ -19,6 +19,8 @@ from .structured import Around
 from .vocabulary import NUTRIENTS
 from .words import fold
 
+_OPENED: Final = r"(?:days?|evenings?|house|studios?|mic|air|weekend|morning|afternoon)\b"  # an open day is an event
+_NO_EVENT: Final = rf"(?!\s+{_OPENED})"
 # Fields by the words that ask for them; the first match counts.
 _FACTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
@@ -29,10 +31,12 @@ _FACTS: Final = tuple(
         (r"\b(?:how|where)\b.*\b(?:contact|get\s+in\s+touch)\b|\bcontact\s+details\b", ("email", "telephone")),
         (r"\b(?:opening|closing|open|business)\s+(?:hours|times?)\b|\bhours\b", ("openinghours",)),
         (r"\bstart(?:ing)?\s+time\b", ("time",)),
-        (r"\b(?:when|what\s+time|how\s+late|until\s+when|how\s+early)\b.*\b(?:opens?|closes?|closed)\b",
+        (rf"\bwhen\b.*\bopen\s+{_OPENED}", ("date",)),
+        (rf"\bwhat\s+time\b.*\bopen\s+{_OPENED}", ("time", "date")),
+        (rf"\b(?:when|what\s+time|how\s+late|until\s+when|how\s+early)\b.*\b(?:opens?|closes?|closed)\b{_NO_EVENT}",
          ("openinghours",)),
         (r"\b(?:what|which)\s+days?\b.*\b(?:open|closed?)\b", ("openinghours",)),
-        (r"\b(?:when|what\s+time|how\s+late)\b\s+(?:is|are)\b.*\bopen\b", ("openinghours",)),
+        (rf"\b(?:when|what\s+time|how\s+late)\b\s+(?:is|are)\b.*\bopen\b{_NO_EVENT}", ("openinghours",)),
         (r"\b(?:salary|salaries|wages?|earns?|paid|pay)\b", ("basesalary", "estimatedsalary")),
         (r"\b(?:apply|applications?|deadline|closing\s+date)\b", ("validthrough", "applicationdeadline")),
         (r"\bhow\s+many\s+pages\b|\bpage\s+count\b", ("numberofpages",)),
@@ -53,7 +57,9 @@ _FACTS: Final = tuple(
         (r"\bhow\s+(?:tall|high)\b|\bheight\b", ("height",)), (r"\bhow\s+wide\b|\bwidth\b", ("width",)),
         (r"\bhow\s+deep\b|\bdepth\b", ("depth",)),
         (r"\bhow\s+(?:big|large)\b|\bdimensions?\b", ("size", "height", "width")),
-        (r"\b(?:what|which)\s+year\b|\bwhen\b.*\b(?:paint(?:ed)?|made|built|created|carved|drawn|woven|written)\b|\bhow\s+old\b",
+        (r"\bhow\s+old\b(?=\s+(?:do|does|must|should|can|may|will)\b)", ("typicalagerange",)),
+        (r"\bhow\s+old\b", ("foundingdate", "datecreated", "datepublished", "typicalagerange")),
+        (r"\b(?:what|which)\s+year\b|\bwhen\b.*\b(?:paint(?:ed)?|made|built|created|carved|drawn|woven|written)\b",
          ("datecreated", "datepublished", "date")),
         (r"\bwho\s+(?:made|painted|created|carved|drew|built|sculpted|designed)\b|\bartist\b",
          ("creator", "artist", "brand", "manufacturer", "author")),
@@ -82,7 +88,7 @@ _FACTS: Final = tuple(
         (r"\bwhat\s+(?:kind|sort|type)\s+of\s+(?:food|cuisine)\b|\bcuisine\b",
          ("servescuisine", "recipecuisine")),
         (r"\b(?:what|which)\s+(?:level|difficulty)\b", ("educationallevel",)),
-        (r"\b(?:what|which)\s+ages?\b|\bhow\s+old\b", ("typicalagerange",)),
+        (r"\b(?:what|which)\s+ages?\b", ("typicalagerange",)),
         (r"\bgenre\b", ("genre",)),
         (r"\bpublisher\b", ("publisher",)),
     )

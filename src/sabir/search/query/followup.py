@@ -169,7 +169,7 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
     ``results`` are the names of the last results, for "the second one".
     """
     question = " ".join(text.split())
-    if len(question) > MAX_READ:
+    if len(question) > MAX_READ or _WHAT_IS_ON.match(question):
         return question
     previous = [earlier for earlier in previous[-MAX_EARLIER:] if len(earlier) <= MAX_READ]
     if (chosen := with_nth(question, results)) != question:
@@ -184,6 +184,14 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
         earlier = " ".join(earlier.split())
         context = _joined(context, earlier) if context else earlier
     return _joined(context, question) if context else question
+
+
+# "Is there anything for kids this weekend?" is asked anew.
+_WHAT_IS_ON: Final = re.compile(
+    r"^\W*(?:is|are)\s+there\s+(?:anything|something|things|much)\b.*\b(?:today|tonight|tomorrow|(?:this|next|coming)\s+\w+"
+    rf"|(?:on|in)\s+(?:{'|'.join((*dates.MONTHS, *dates.WEEKDAYS))})s?)\b",
+    re.IGNORECASE,
+)
 
 
 def with_nth(question: str, results: Sequence[str]) -> str:

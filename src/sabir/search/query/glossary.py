@@ -209,7 +209,7 @@ _AFTER: Final = re.compile(r"(?<![\u3040-\u30ff\u3400-\u9fff])([\u3040-\u30ff\u3
 
 
 # And "an electric car is there?".
-_THERE_LAST: Final = re.compile(r"^([^?]{1,80}?)[はがも]?\s+is\s+there\s*\?$")
+_THERE_LAST: Final = re.compile(r"^([^?]{1,80}?)[はがも]?\s+is\s+there\s*\?[?\s]*$")
 
 
 # And "the course fee is how much?".

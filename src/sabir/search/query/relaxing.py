@@ -42,6 +42,20 @@ def asks_for_anything(text: str) -> bool:
     return _ANYTHING.issuperset(content_words(text))
 
 
+# What people do rather than have: "anything for kids", "something to do".
+_SOMETHING_ON: Final = re.compile(
+    r"\b(?:anything|something|things?)\s+(?:(?:fun|nice|special|good|free)\s+)?(?:on\b|to\s+do\b|happening\b|going\s+on\b"
+    r"|for\s+(?:the\s+|my\s+|our\s+|young\s+|small\s+)?(?:kids?|children|toddlers?|babies|teens?|teenagers?|famil(?:y|ies)|adults?"
+    r"|seniors?|couples?|everyone|grandchildren)\b)",
+    re.IGNORECASE,
+)
+
+
+def asks_what_is_on(text: str) -> bool:
+    """Whether it asks for something that takes place, whatever it is."""
+    return asks_for_anything(text) or _SOMETHING_ON.search(text) is not None
+
+
 # Requests to an assistant or a search engine that no site's items answer.
 _ELSEWHERE: Final = re.compile(
     r"\b(?:write|compose|generate|draft)\s+(?:me\s+|us\s+)?(?:an?|some|the)\s+\S+"
