@@ -395,7 +395,8 @@ def is_named_by(words: set[str], other: Hit, hit: Hit) -> bool:
     """Whether another thing of the same type is called by what is only elsewhere in this one: "ceramics with a wheel"
     may be "Pottery on the Wheel"."""
     is_alike = other.item.id != hit.item.id and not set(other.item.types).isdisjoint(hit.item.types)
-    return is_alike and any(names.covers(word, other.item.name) for word in words)
+    telling = [word for word in words if word not in ASKING and not starts_in(hit, word)]
+    return is_alike and any(names.covers(word, other.item.name) for word in telling)
 
 
 async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, known: Fields, language: str) -> Subject:
