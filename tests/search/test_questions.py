@@ -45,7 +45,8 @@ filters were wrong more often on these. These rows have since been read, and rul
 The thirteenth set, 433 questions, 268 of them about a garden centre, a college and a hostel (in Spanish), was written
 blind and run on the code before those changes: 75.6 % right and 12.9 % wrong; its third that is kept apart (``held``)
 81.8 % and 8.4 %. After those changes, which nobody made for it, except that pages are read with their text: 77.8 % and
-11.5 %, and 83.8 % and 5.8 %.
+11.5 %, and 83.8 % and 5.8 %. Its rows that are not ``held`` were then sorted by cause, and general rules were changed
+for the causes: 87.1 % and 2.5 %, and 85.1 % and 4.5 % for the rows that are kept apart, which nobody has read.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ MAX_FALSE_YES = 0.02  # of the things that are not there (questions/there.jsonl)
 MIN_TRUE_YES = 0.80
 # Least right, most wrong.
 OWN_LIMITS = {
-    "ninth": (0.85, 0.045),
+    "ninth": (0.86, 0.04),
     "own_sites": (0.89, 0.02),
-    "tenth": (0.835, 0.06),
-    "eleventh": (0.84, 0.055),
-    "twelfth": (0.85, 0.07),
-    "thirteenth": (0.79, 0.10),
+    "tenth": (0.845, 0.05),
+    "eleventh": (0.845, 0.05),
+    "twelfth": (0.85, 0.065),
+    "thirteenth": (0.85, 0.04),
 }
 
 

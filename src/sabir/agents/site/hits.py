@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sabir.search import Condition, Hit, OfType
+from sabir.search import Condition, Found, Hit, OfType
 from sabir.search.items.attributes import START_HOUR, recalled
 from sabir.search.items.types import WIDER, is_a
 from sabir.search.query.conditions import Range
@@ -35,6 +35,12 @@ def speaks_of(hit: Hit, other: Hit) -> bool:
     name = " ".join(tokens(other.item.name))
     texts = (hit.item.name, hit.item.description, hit.item.text[:READ])
     return bool(name) and any(f" {name} " in f" {' '.join(tokens(text))} " for text in texts)
+
+
+def matches_of_words(found: Found) -> Found:
+    """What was found by words alone: partial matches, if vectors cannot say that they are chance."""
+    hits = tuple(hit for hit in found.hits if hit.semantic is None)
+    return msgspec.structs.replace(found, hits=hits, total=len(hits))
 
 
 def happens(hit: Hit) -> bool:

@@ -54,7 +54,7 @@ from sabir.search.query.text import MAX_READ, is_prose
 from sabir.search.query.words import content_words, tokens
 
 from .fallbacks import fall_back
-from .hits import happens, is_hard, speaks_of, widened, without_refused
+from .hits import happens, is_hard, matches_of_words, speaks_of, widened, without_refused
 from .narrowing import (
     UNASKED,
     among_others,
@@ -561,7 +561,9 @@ class Finding(SpokenQuestion):
         if is_long and found.hits and found.hits[0].score < least:
             found = msgspec.structs.replace(found, hits=(), total=0)
         if text and self.ask.min_score is None and all(hit.semantic is None for hit in found.hits):
-            found = await self._by_words(SearchQuery(text, where, 0, self._depth, CHANCE / 2, memory))
+            found = matches_of_words(
+                await self.engine.search(SearchQuery(text, where, 0, self._depth, CHANCE / 2, memory))
+            )
         if not found.hits and found.coverage < 1.0 and self.parsed.conditions:
             # Vectors are incomplete, and words matched nothing: what meets the conditions is better than nothing.
             found = await self.engine.search(SearchQuery("", where, 0, self._depth, 0.0, memory))
@@ -573,12 +575,6 @@ class Finding(SpokenQuestion):
 
     def where(self) -> tuple[Condition, ...]:
         return (*self.own(), *self.parsed.conditions)
-
-    async def _by_words(self, query: SearchQuery) -> Found:
-        """Partial word matches, if vectors cannot say that they are chance."""
-        found = await self.engine.search(query)
-        hits = tuple(hit for hit in found.hits if hit.semantic is None)
-        return msgspec.structs.replace(found, hits=hits, total=len(hits))
 
     def show_all(self, hits: tuple[Hit, ...]) -> None:
         self._show(hits)
