@@ -459,7 +459,7 @@ def test_numbers_and_booleans_of_the_url_are_read_from_text() -> None:
 
 @pytest.mark.parametrize("value", [{}, {"query": {}}, {"query": {"type": "mcp"}}, {"query": None}])
 def test_who_needs_a_text(value: object) -> None:
-    with pytest.raises(BadMessage, match=r"\$\.query\.text: expected what to look for.*it is missing"):
+    with pytest.raises(BadMessage, match=r"\$\.query\.text: expected text that says what to look for.*it is missing"):
         who_of(value)
 
 
