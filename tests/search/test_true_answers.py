@@ -6,7 +6,7 @@ import pytest
 
 from sabir.search import Item, LocalIndex
 
-from .asking import Judged, answered, says_no, says_yes
+from .asking import Judged, answered, opened, says_no, says_yes
 
 HOUSE = "https://house.example"
 
@@ -193,3 +193,11 @@ async def test_where_none_is_free_the_next_of_the_kind_are_named(question: str) 
     free = _item("talk", "A Talk this Month", "Event", "Free.", startDate="2026-12-03T20:00", isAccessibleForFree=True)
     text, shown = await _said(question, [paid, free])
     assert not shown and "Winter Jazz (20 December 2026)" in text, text
+
+
+@pytest.mark.slow
+async def test_a_question_whose_filters_nothing_meets_is_not_about_the_thing_before() -> None:
+    index = await opened("harbour")
+    asked = Judged("follow-up", "¿Hay conciertos gratis este mes?", before=("how do I get to the lighthouse",))
+    text = (await answered(index, asked)).text
+    assert "Lantern Point" not in text and "Carols on the Marguerite" in text

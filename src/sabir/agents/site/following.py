@@ -144,7 +144,7 @@ async def held_to(finding: Finding, text: str, before: str, filters: dict[str, A
     words = [word for word in telling(english) if word not in ASKING]
     is_asked = begins_open(english) or is_yes_no(english) or "?" in text
     is_alone = {*tokens(text), *tokens(english)}.issuperset(tokens(finding.question))
-    is_new = asks_elsewhere(text) or asks_what_is_on(english) or _names_found(finding, words)
+    is_new = bool(finding.hint) or asks_elsewhere(text) or asks_what_is_on(english) or _names_found(finding, words)
     if not is_asked or not is_alone or len(words) > _FEW or is_new:
         return
     alone = finding.saved()
