@@ -35,7 +35,7 @@ _CLEARLY: Final = 0.1  # more worth than the next
 def has_what_is_asked(
     finding: Finding, rows: Sequence[Row], measure: Measure, english: str, known: Fields, now: datetime, language: str
 ) -> Subject | None:
-    """The one place with the field that a question asks for, and its fact; None if there is none, or several."""
+    """The one place with the field that a question asks for, and its fact; None unless it is exactly one place."""
     is_search = SEARCHES.search(english) and not _HOW.search(english)  # "how do I get to …?" asks for an address
     if len(english) > MAX_LENGTH or is_yes_no(english) or asks_whether_there(english) or is_search:
         return None

@@ -111,7 +111,7 @@ def _has(there: Collection[str], word: str) -> bool:
 async def own_question(
     english: str, engine: Engine, where: tuple[Condition, ...], language: str, floor: float
 ) -> Subject | None:
-    """One of the site's own questions that asks the same in other words, with its answer; None if there is none.
+    """One of the site's own questions that asks the same in other words, with its answer, or None.
 
     ``floor`` is the score of the best result: an own question must not be beaten by far.
     """
