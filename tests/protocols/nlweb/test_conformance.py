@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
-from conftest import Served
+from conftest import Served, serving
 from peers_venv import python_of
+from sabir import Gateway, Turn, agent
 from sabir.cli import main
+from sabir.conformance.base import Wire
+from sabir.conformance.nlweb import SUITE, NlwebAnswer, Target
 from sabir.conformance.suites import Options, suite
 
 pytestmark = pytest.mark.timeout(900)  # the first run makes an environment
@@ -47,6 +53,39 @@ async def test_every_check_passes_here(gateway: Served) -> None:
     report = await suite("nlweb")(gateway.url, Options())
     assert [(o.id, o.reason) for o in report.outcomes if o.verdict != "passed"] == []
     assert len(report.outcomes) == 30
+
+
+class SlowToCancel(Target):
+    """Cancels the first promises only after they were kept."""
+
+    cancelled = 0
+
+    async def post(self, body: Any, path: str = "", **headers: str) -> NlwebAnswer:
+        if body.get("action") == "cancel":
+            self.cancelled += 1
+            while self.cancelled <= 3:
+                answer = await super().post({**body, "action": "checkin"}, path)
+                if "promise" not in answer.json():
+                    break
+        return await super().post(body, path, **headers)
+
+
+async def test_a_promise_that_is_kept_too_soon_is_asked_for_again(home: Path) -> None:
+    """The check of cancelling was skipped where the first promise was kept before its cancellation arrived."""
+    turns: list[str] = []
+
+    @agent(description="Answers three times at once, then never")
+    async def hasty(turn: Turn) -> str:
+        turns.append(turn.text)
+        if len(turns) > 3:
+            await asyncio.Event().wait()
+        return "done"
+
+    (check,) = [check for check in SUITE.checks if check.id == "NLWEB-29"]
+    with serving(Gateway(hasty, home=home)) as served:
+        async with httpx2.AsyncClient() as client:
+            await check.run(SlowToCancel(client, f"{served.url}/ask", Wire()))
+    assert len(turns) == 4
 
 
 async def test_the_known_faults_of_the_reference_server_are_named(reference: str) -> None:

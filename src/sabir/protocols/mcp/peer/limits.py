@@ -88,7 +88,7 @@ class Lines:
             self._pieces.clear()
         elif not self._head:
             self._head = piece[:EDGE]
-        self._tail = (self._tail + piece)[-EDGE:]
+        self._tail = (self._tail + piece[-EDGE:])[-EDGE:]
 
     def _take(self) -> bytes | LongLine:
         line: bytes | LongLine = b"".join(self._pieces)
