@@ -28,7 +28,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)  # a Monday
 # first run.
 UNSEEN = (
     "fresh", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "own_sites", "tenth",
-    "eleventh", "twelfth", "thirteenth",
+    "eleventh", "twelfth", "thirteenth", "fourteenth",
 )  # fmt: skip
 SHOWN = 5  # results that a reader looks at
 
@@ -79,6 +79,9 @@ SOURCES: dict[str, dict[str, tuple[Path, ...]]] = {
             ("quillpress", ("feed.jsonl", "docs", "blog")),
             ("wexcombe", ("whats-on.ics", "shop.xml", "visit.csv")),
             ("meadowgate", (".",)),
+            ("orival", ("pages", "espaces", "activites.csv", "agenda.ics")),
+            ("tarnside", ("products.json", "pages")),
+            ("marlowfinch", ("feed.jsonl", "homes", "pages")),
         )
     },
     **{

@@ -90,6 +90,7 @@ OWN_LIMITS = {
     "eleventh": (0.845, 0.05),
     "twelfth": (0.85, 0.065),
     "thirteenth": (0.85, 0.04),
+    "fourteenth": (0.64, 0.15),
 }
 
 
