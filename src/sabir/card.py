@@ -60,6 +60,7 @@ class Card(msgspec.Struct, frozen=True, omit_defaults=True):
     ontologies: tuple[str, ...] = ()  # ACL ontologies that it knows; empty: any
     publishes: tuple[str, ...] = ()  # topics that others can subscribe to over ACL and NLIP
     site: str | None = None  # the site it answers for, if it is a site agent
+    group: bool = False  # messages to it go to its members, who also get those to everybody
     via: tuple[str, ...] = ()  # the gateways through which it is reached from here, farthest first
 
     def cannot_read(self, message: Message) -> str | None:

@@ -56,12 +56,14 @@ class Nodes:
         self._address, self._home, self._kind = address, home, kind
         self._shared, self._prefix = MemoryBus(), f"test{uuid4().hex[:12]}"
         self.all: list[Gateway] = []
+        self._stores: list[PostgresStore] = []
 
     def _bus(self) -> Bus:
         return self._shared if self._kind == "memory" else open_bus(f"{NATS}?prefix={self._prefix}")
 
     async def start(self, *agents: Agent, lease: float = LEASE) -> Gateway:
-        store = PostgresStore(self._address, patience=0.3)
+        store = PostgresStore(self._address)
+        self._stores.append(store)
         name = f"n{len(self.all) + 1}"
         gateway = Gateway(*agents, home=self._home / name, store=store, bus=self._bus(), node=name)
         gateway.directory.look_seconds = 0.1
@@ -69,6 +71,11 @@ class Nodes:
         await gateway.start()
         self.all.append(gateway)
         return gateway
+
+    def expect_an_outage(self) -> None:
+        """From now on, calls of the store fail soon if the server is unavailable."""
+        for store in self._stores:
+            store._outage.patience = 0.3
 
     async def close(self) -> None:
         for gateway in self.all:
@@ -149,6 +156,7 @@ async def test_an_outage_longer_than_a_lease_takes_no_living_agent_away(nodes: N
             await asyncio.sleep(0.001)
 
     watching = asyncio.create_task(watch())
+    nodes.expect_an_outage()
     await asyncio.to_thread(server.stop)
     await asyncio.sleep(2 * LEASE)  # longer than the lease, which is what this is about
     await asyncio.to_thread(server.start)

@@ -17,6 +17,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 from conftest import Serve, Served, serving
 from deadline import DEADLINE
 from sabir.agent import FunctionAgent, agent
+from sabir.agents.group import AgentGroup
 from sabir.card import Card, Policy, Skill
 from sabir.config.build import gateway_of
 from sabir.config.load import settings_of
@@ -482,6 +483,16 @@ async def test_a_chain_of_three_is_listed_within_its_depth(serve: Serve, home: P
     until(lambda: sorted(direct.gateway.agents) == ["B-b", "C-c", "a"])  # what is reached directly takes no detour
     assert (await ask(two.url, "B-C-c", "x")).text == "c heard x"
     assert len(two.gateway.agents["B-C-c"].card.via) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_group_is_listed_as_a_group(serve: Serve, home: Path, protocol: str) -> None:
+    """Otherwise a message to everybody would reach its members twice."""
+    member = named("b")
+    far = serve(Gateway(member, AgentGroup([member], name="crew"), home=home / "far"))
+    near = serve(near_of(home, far, protocol))
+    until(lambda: len(near.gateway.agents) == 3)
+    assert {name for name, agent in near.gateway.agents.items() if agent.card.group} == {"acme-crew"}
 
 
 async def test_a_gateway_that_lists_itself_is_reported(home: Path) -> None:

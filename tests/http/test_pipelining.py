@@ -17,7 +17,7 @@ from deadline import DEADLINE
 from edge_doors import DRIVERS, DoorDriver
 from sabir import Gateway, Turn, agent
 
-TEXTS = ("slowest zero", "one", "slow two", "three", "four")
+TEXTS = ("slowest zero", "number one", "slow two", "number three", "number four")  # with a blank: in no token
 
 
 @agent(name="echo", description="Answers some later than others")

@@ -36,7 +36,7 @@ class AgentGroup:
         self.members = tuple(members)
         self.publish: Callable[[Turn], Awaitable[None]] | None = None  # if there is a bus
         words = description or f"Asks {len(names)} agents and returns what each of them says"
-        self.card = Card(name, words, policies=self._required())
+        self.card = Card(name, words, policies=self._required(), group=True)
 
     def _required(self) -> tuple[Policy, ...]:
         return required_policies(member.card for member in self.members)

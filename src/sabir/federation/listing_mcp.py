@@ -60,9 +60,11 @@ def _of_tools(agent: str, tools: Mapping[str, Json], place: str) -> Listed:
     skills: dict[str, Skill] = {}
     labels: dict[str, str] = {}
     via: tuple[str, ...] = ()
+    is_group = False
     for name, tool in tools.items():
         about = _about(tool)
         skill = about.get("skill") if about is not None else agent  # a server's own tool is treated as an agent
+        is_group = is_group or (about is not None and about.get("group") is True)
         given = about.get("via") if about is not None else None
         via = tuple(str(item) for item in given) if isinstance(given, list) else via
         if isinstance(skill, str):
@@ -71,7 +73,7 @@ def _of_tools(agent: str, tools: Mapping[str, Json], place: str) -> Listed:
             words[name] = tool
     first = next(iter([*words.values(), *tools.values()]))
     said = str(first.get("description") or "").partition("\n- ")[0]  # the skills follow, and are listed separately
-    card = Card(name=agent, description=said, skills=tuple(skills.values()), via=via)
+    card = Card(name=agent, description=said, skills=tuple(skills.values()), group=is_group, via=via)
     return Listed(card, place, labels, {**words, **tools})
 
 

@@ -223,12 +223,15 @@ async function activity(page) {
   await page.click("nav a[data-view=activity]");
   await page.waitForSelector("#view-activity form input");
   const tasks = await section(page, "activity", "Tasks").innerText();
-  const conversations = await section(page, "activity", "Conversations").locator("tbody tr").count();
+  const rows = section(page, "activity", "Conversations").locator("tbody tr");
+  await rows.first().waitFor();
+  const conversations = await rows.count();
   for (const view of ["operate", "activity"]) { // looking is no conversation
     await page.click(`nav a[data-view=${view}]`);
     await page.waitForFunction((name) => document.querySelectorAll(`#view-${name} tbody tr`).length > 1, view);
   }
-  const afterwards = await section(page, "activity", "Conversations").locator("tbody tr td:first-child").allInnerTexts();
+  await rows.nth(conversations - 1).waitFor();
+  const afterwards = await rows.locator("td:first-child").allInnerTexts();
   await page.fill("#view-activity form input", "eddy");
   await page.keyboard.press("Enter");
   await section(page, "activity", "Inbox").getByText("ahoy").waitFor();

@@ -211,13 +211,17 @@ async def test_a_group_of_the_acl_door_is_an_address_at_every_door(listed: tuple
     assert hears(heard, 1) == {("ann", "tea")}  # an agent's own name stays its own
     eddy = Speaker(served.url, "eddy")
     payload = {"task_type": "ask", "task_description": "pie"}
+    async with asyncio.timeout(DEADLINE):  # a bus lists the group, too
+        while served.gateway.bus is not None and not await served.gateway.directory.find("crew"):
+            await asyncio.sleep(0.01)
     for receiver in ({"group": "crew"}, {"agent_id": "*"}):
         response = await eddy.post(eddy.message("TASK_REQUEST", receiver=receiver, payload=payload))
         assert response.status_code < 300, response.text
+        assert set(response.json()["receivers"]) - {"df"} == {"ann", "ben"}, response.text
         found = await asyncio.to_thread(hears, heard, 2)
         assert {name for name, _ in found} == {"ann", "ben"}  # once each, also where everybody is meant
     await eddy.http.aclose()
-    assert heard.empty()
+    assert heard.empty(), list(heard.queue)
 
 
 def test_a_listed_group_keeps_to_the_rights_of_the_caller(listed: tuple[Served, Heard]) -> None:

@@ -29,6 +29,7 @@ _EXTENSION_FIELDS: Final = (
     "remembers",
     "repeatable",
     "site",
+    "group",
     "via",
 )
 GATEWAY: Final = "urn:sabir:gateway:1"  # on the card of the default agent: the gateway, and its other agents
@@ -153,6 +154,7 @@ def card_from(card: pb.AgentCard) -> Card:
         provider=card.provider.organization,
         documentation=card.documentation_url,
         streams=card.capabilities.streaming,
+        group=params.get("group") is True,
         via=_strings(params.get("via")),
     )
 

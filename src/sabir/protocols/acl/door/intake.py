@@ -143,10 +143,9 @@ class Intake:
                 raise Rejected(UNREGISTERED, f"there is no group {names[0]!r} here")
         else:
             # A group is asked by its name; for "everybody", its members get the message themselves.
-            agents = self._services.agents
-            cards = self._services.cards(caller, DOOR)
-            here = [card.name for card in cards if not isinstance(agents[card.name], AgentGroup)]
-            elsewhere = [entry.name for entry in await self._directory.search(max_results=1000)]
+            here = [card.name for card in self._services.cards(caller, DOOR) if not card.group]
+            entries = await self._directory.search(max_results=1000)
+            elsewhere = [entry.name for entry in entries if entry.card is None or not entry.card.group]
             members = list(dict.fromkeys((*here, *elsewhere)))
         allows = self._services.rights.allows
         return [name for name in members if name != envelope.sender_id and allows(caller, agent=name, door=DOOR)]

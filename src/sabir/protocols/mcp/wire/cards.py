@@ -68,6 +68,8 @@ def _agent_meta(card: Card, skill: Skill | None, gateway: str) -> Json:
     details: Json = {"name": card.name}
     if skill is not None:
         details["skill"] = skill.id
+    if card.group:
+        details["group"] = True
     if card.via:
         details["via"] = list(card.via)
     return details | ({"gateway": gateway} if gateway else {})
