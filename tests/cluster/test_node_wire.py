@@ -68,8 +68,23 @@ def test_what_is_no_event_is_refused(wire: bytes) -> None:
         nodes.decode_event(wire)
 
 
-@pytest.mark.parametrize("decode", [nodes.decode_asked, nodes.decode_answer, nodes.decode_message])
+@pytest.mark.parametrize(
+    "decode", [nodes.decode_asked, nodes.decode_answer, nodes.decode_message, nodes.decode_anonymity]
+)
 @pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x80", b"\x90"])
 def test_what_is_not_the_thing_is_refused(decode: object, wire: bytes) -> None:
-    with pytest.raises(Unreadable, match=r"nodes: at \$: expected an? \w+ in MessagePack"):
+    with pytest.raises(Unreadable, match=r"nodes: at \$: expected (an? \w+|agreement or an objection) in MessagePack"):
         decode(wire)  # type: ignore[operator]
+
+
+def test_a_proposal_of_anonymity_and_its_answer_on_the_wire() -> None:
+    proposal = nodes.encode(nodes.AnonymityProposal("c"))
+    assert msgspec.msgpack.decode(proposal) == {"type": "anonymity", "conversation": "c"}
+    assert nodes.decode_proposal(proposal) == nodes.AnonymityProposal("c")
+    assert nodes.decode_anonymity(msgspec.msgpack.encode(["it keeps names"])).objection == "it keeps names"
+    assert nodes.decode_anonymity(nodes.encode(nodes.AnonymityAnswer(None))).objection is None
+
+
+@pytest.mark.parametrize("wire", [b"", b"\xc1", nodes.ANYBODY, nodes.encode(nodes.NodeRequest(MESSAGE, "t"))])
+def test_a_turn_is_no_proposal_of_anonymity(wire: bytes) -> None:
+    assert nodes.decode_proposal(wire) is None

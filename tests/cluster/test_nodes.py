@@ -16,6 +16,7 @@ from sabir.agent import Agent, agent
 from sabir.aio import cancel_and_wait
 from sabir.bus import Bus, BusLimits, open_bus
 from sabir.bus.memory import MemoryBus
+from sabir.card import Card
 from sabir.cluster.peer import BusPeer
 from sabir.errors import Cancelled, DeadlineExceeded, Forbidden, PeerUnavailable, RateLimited, TurnFailed
 from sabir.events import Delta, Event, Progress, Question, Reply
@@ -416,6 +417,44 @@ async def test_an_answer_for_a_node_that_is_gone_begins_a_new_turn(cluster: Clus
     assert reply.text == "new: answer"
     asking.cancel()
     await asking_ends(asking)
+
+
+class Discreet:
+    """An agent that passes questions on, and agrees to anonymity or not."""
+
+    def __init__(self, name: str, objection: str | None) -> None:
+        self.card = Card(name)
+        self.objection = objection
+        self.proposed: list[str] = []
+
+    async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
+        yield Reply(Message.text("done"))
+
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        self.proposed.append(conversation)
+        return self.objection
+
+
+async def test_an_agent_on_another_node_is_asked_whether_it_agrees_to_anonymity(cluster: Cluster) -> None:
+    """PAPER-ANON: whoever passes questions on agrees only if everyone behind it does."""
+    refusing, agreeing = Discreet("refusing", "it keeps names"), Discreet("agreeing", None)
+    b = await cluster.node(refusing, agreeing, agent(name="hotel")(lambda turn: "a room"))
+    a = await cluster.node(local)
+
+    async def objection(name: str) -> str | None:
+        remote = a.exchange.agents[name]
+        assert isinstance(remote, BusPeer)
+        return await remote.propose_anonymous(f"conversation with {name}")
+
+    assert await objection("refusing") == "it keeps names"
+    assert await objection("agreeing") is None
+    assert await objection("hotel") is None
+    assert refusing.proposed == ["conversation with refusing"]
+    (door,) = [door for door in b.doors if door.name == "bus"]
+    for receiver in door._receivers.values():  # type: ignore[attr-defined]
+        await receiver.stop()
+    with pytest.raises(PeerUnavailable):
+        await objection("agreeing")
 
 
 async def test_an_agent_whose_node_stopped_is_no_longer_offered(cluster: Cluster) -> None:

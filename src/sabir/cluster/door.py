@@ -151,8 +151,13 @@ class BusDoor(Door):
         if called.body == nodes.ANYBODY:
             await called.send(nodes.HERE)
             return
-        asked = nodes.decode_asked(called.body)
         name = called.name.removeprefix(address(""))
+        proposal = nodes.decode_proposal(called.body)
+        if proposal is not None:
+            objection = await self._objection(name, proposal.conversation)
+            await called.send(nodes.encode(nodes.AnonymityAnswer(objection)))
+            return
+        asked = nodes.decode_asked(called.body)
         quotas = self.services.quotas
 
         async def send(event: Event) -> None:
@@ -191,6 +196,14 @@ class BusDoor(Door):
         except SabirError:
             await report_usage()
             raise
+
+    async def _objection(self, name: str, conversation: str) -> str | None:
+        """What an agent of this node has against the anonymity of a conversation."""
+        agent = self._own.get(name)
+        if agent is None:
+            raise NotFound(f"{name} is not on this node")
+        propose = getattr(agent, "propose_anonymous", None)
+        return await propose(conversation) if propose is not None else None
 
     async def _answered(self, called: Called) -> None:
         """Accept an answer that arrived at another node, for a turn suspended on this one."""

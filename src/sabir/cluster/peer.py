@@ -76,6 +76,21 @@ class BusPeer:
                 if begun or not left or not self.card.repeatable:
                     raise
 
+    async def propose_anonymous(self, conversation: str) -> str | None:
+        """Ask the node on which the agent runs: it may pass questions on to others (PAPER-ANON).
+
+        Raises:
+            SabirError: no node answers for it.
+        """
+        proposal = nodes.encode(nodes.AnonymityProposal(conversation))
+        for _ in range(_TRIES):
+            async with self.bus.call(address(self.card.name), proposal) as call:
+                async for piece in call:
+                    if piece == nodes.ELSEWHERE:
+                        break
+                    return nodes.decode_anonymity(piece).objection
+        raise PeerUnavailable(self.card.name, "every node that has it is stopping")
+
     async def _talk(self, turn: Turn, asked: bytes) -> AsyncIterator[Event]:
         name = self.card.name
         headers = {TRACE: turn.trace} if turn.trace else {}

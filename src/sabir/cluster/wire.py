@@ -95,7 +95,21 @@ class NodeAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     agent: str | None = None  # the agent that the message names, if any
 
 
+class AnonymityProposal(msgspec.Struct, frozen=True, tag="anonymity"):
+    """Instead of a turn: does this agent agree to the anonymity of a conversation? (PAPER-ANON)"""
+
+    conversation: str
+
+
+class AnonymityAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """The objection of an agent on another node; None: it agrees."""
+
+    objection: str | None
+
+
 _asked = unpacker(NodeRequest)
+_proposal = unpacker(AnonymityProposal)
+_anonymity = unpacker(AnonymityAnswer)
 _answer = unpacker(NodeAnswer)
 _message = unpacker(Message)
 _event = unpacker(tuple[str, Any])
@@ -171,6 +185,21 @@ def decode_asked(data: bytes) -> NodeRequest:
     return _decoded(_asked, data, "a turn")
 
 
+def decode_proposal(data: bytes) -> AnonymityProposal | None:
+    """None if it is something else."""
+    try:
+        return _proposal.decode(data)
+    except NOT_JSON:
+        return None
+
+
+def decode_anonymity(data: bytes) -> AnonymityAnswer:
+    """Raises:
+    Unreadable: it is no answer to such a proposal.
+    """
+    return _decoded(_anonymity, data, "agreement or an objection")
+
+
 def decode_answer(data: bytes) -> NodeAnswer:
     """Raises:
     Unreadable: it is not an answer.
@@ -197,13 +226,17 @@ __all__ = [
     "ELSEWHERE",
     "HERE",
     "LOSSES",
+    "AnonymityAnswer",
+    "AnonymityProposal",
     "NodeAnswer",
     "NodeRequest",
     "NodeUsage",
+    "decode_anonymity",
     "decode_answer",
     "decode_asked",
     "decode_event",
     "decode_message",
+    "decode_proposal",
     "decode_said",
     "encode",
     "encode_event",
