@@ -235,3 +235,53 @@ def test_a_reason_may_stand_beside_a_request_if_the_message_is_marked_as_control
     assert wish is not None
     assert (wish.topic, wish.act) == ("accept", "languages")
     assert infer_control(Message(format="text", subformat="english", content=said)).messagetype is None
+
+
+@pytest.mark.parametrize(
+    ("said", "act"),
+    [
+        ("My phone is full. Please keep the history on your side.", "keeper server"),
+        ("The partial answers distract me, please turn them off.", "stream off"),
+        ("I have no space left, so keep the history on your side.", "keeper server"),
+        ("Please keep the history, I have no place for it.", "keeper server"),
+        ("I'm in a hurry, close this session.", "end"),
+        ("Stop streaming, I only want whole answers.", "stream off"),
+        ("The teacher dictated, please keep the history on your side.", None),
+        ("He has no space left, so keep the history on your side.", None),
+        ("My brother shouts, please close this session.", None),
+        ("Ich habe keine Zeit, dieses Gespräch zu löschen.", None),
+        ("Nehmen wir an, ich akzeptiere die Bedingungen.", None),
+        ("What if I said ich bin in Eile, also beende die Sitzung.", None),
+    ],
+)
+def test_a_reason_beside_a_request_must_be_the_speakers_own(said: str, act: str | None) -> None:
+    wish = read_words(said)
+    assert (wish.act or None if wish is not None else None) == act
+
+
+@pytest.mark.parametrize(
+    ("said", "act"),
+    [
+        ("¿Guardarías el historial?", "keeper server"),
+        ("Guardarías el historial.", None),
+        ("Activeriez-vous le mode anonyme ?", "anonymous on"),
+        ("Tu activerais le mode anonyme.", None),
+        ("Löschst du bitte dieses Gespräch?", "erase"),
+        ("Löschst du dieses Gespräch?", None),
+        ("I'd appreciate it if you streamed your answers.", "stream on"),
+        ("You streamed your answers.", None),
+        ("Would you mind sending whole answers?", "stream off"),
+        ("This chat should be deleted, please.", "erase"),
+        ("This chat should be deleted.", None),
+    ],
+)
+def test_some_forms_of_a_verb_ask_only_in_a_question_or_with_please(said: str, act: str | None) -> None:
+    wish = read_words(said)
+    assert (wish.act or None if wish is not None else None) == act
+
+
+def test_many_clauses_are_read_in_linear_time() -> None:  # SEC-DOS
+    for again in ("x, ", "i am here so ", "my dog. "):
+        began = time.process_time()
+        read_words((again * 200)[:399])
+        assert time.process_time() - began < 0.5, again

@@ -13,10 +13,11 @@ from typing import Any, Final
 from sabir.guard.assent import is_cancel
 from sabir.message import CONTROL, Message
 
-from .grammar import ACTS, REMARK, TOPIC_PHRASES, Topic, compiled, row
-from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons, words_of
-from .shapes import clauses, orders, without_reason
-from .vocabulary import all_openers, read_vocabulary
+from .grammar import ACTS, REMARK, compiled, row
+from .lexicon import IF_ASKED, IF_POLITE, NUMBER, UNKNOWN, Sentence, Tag, lexicons, words_of
+from .shapes import Reasoned, clauses, orders, with_noun, without_reason
+from .topics import TOPIC_PHRASES, Topic
+from .vocabulary import all_openers, read_vocabulary, without_openers
 
 TOPICS: Final[Mapping[str, str]] = {
     "capabilities": "what the agents here can do",
@@ -73,7 +74,13 @@ _ACTING_TAGS: Final = (
 )  # fmt: skip
 # Whoever asks what these would do, without a label, is thinking about them: that is for the agent.
 _FINAL_TAGS: Final = ("erase", "erase_last", "erased", "end", "end_last", "i_accept", "half_accept", "accept_verb")
+# What only the gateway can do: nobody asks whether they may do it themselves.
+_ONLY_YOU_CAN: Final = ("make_me", "leave", "stop", "stream", "send", "limit")
 _REQUESTS: Final = ("request", "request_if_polite", "request_if_asked")
+# Topics and acts that bind nobody, and are taken back with a word.
+_UNDONE: Final = ("stream", "accept", "vocabulary", "withhold", "window", "anonymous off")
+_SURE_OPENERS: Final = ("request", "request_if_asked")  # "merci de …", "could you …?"
+_NOUNS_OF_LIMITS: Final = ("limit", "limits", "below", "size")  # "¿sería posible un límite …?" asks about one
 _MAX_READ: Final = 2000  # characters; a request comes at the beginning
 _MAX_ACTS: Final = 400  # characters; a request for an act is short
 
@@ -155,11 +162,15 @@ def read_words(text: str) -> Wish | None:
 
 
 def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
-    if is_cancel(text):
+    if is_cancel(text) or any(is_cancel(said) for said in without_openers(text)):
         return Wish("cancel", act="cancel")
     for sentences in readings:
         if (wish := _act_of_one(sentences)) is not None:
             return wish
+    return _vocabulary(text)
+
+
+def _vocabulary(text: str) -> Wish | None:
     words = read_vocabulary(text)
     return Wish("vocabulary", {"words": words}, act="vocabulary") if words is not None else None
 
@@ -167,33 +178,68 @@ def _act_in(text: str, readings: Sequence[list[Sentence]]) -> Wish | None:
 def _act_of_one(sentences: list[Sentence]) -> Wish | None:
     """The act of a text that is one sentence, beside which only "we are done" or a remark may stand."""
     said = [_without_tail(sentence) for sentence in _without_done(sentences)]
-    if len(said) != 1 or said[0].has(UNKNOWN):
+    if not said or any(sentence.has(UNKNOWN) for sentence in said):
         return None
-    wish = _act_of(said[0])
+    if len(said) == 2:
+        return _same_act(_act_of_sentence(said[0]), _act_of_sentence(said[1]))
+    return _act_of_sentence(said[0]) if len(said) == 1 else None
+
+
+def _act_of_sentence(sentence: Sentence) -> Wish | None:
+    wish = _act_of(sentence)
     if wish is not None:
         return wish
-    for head, tail in clauses(said[0]):
-        if compiled(REMARK).fullmatch(row(head)) is not None and (wish := _act_of(tail)) is not None:
+    for head, tail in clauses(sentence):
+        wish = _act_of(tail)
+        if wish is not None and compiled(REMARK).fullmatch(row(head)) is not None:
+            return wish
+        before = None if head.tags[0].name == "accept_after" else _act_of(head)  # "nehmen wir an" may mean "suppose"
+        if (wish := _same_act(before, wish)) is not None:
             return wish
     return None
 
 
+def _same_act(one: Wish | None, other: Wish | None) -> Wish | None:
+    """The act of two requests that ask for the same: "Stop streaming, I only want whole answers"."""
+    if one is None or other is None or (one.topic, one.act) != (other.topic, other.act):
+        return None
+    if one.topic == "policy":
+        return other if one.value.get("accept") == ["*"] else one
+    return one if one.value == other.value else None
+
+
 def _act_with_reason(words: Mapping[bool, list[str]]) -> Wish | None:
     for lexicon in lexicons():
-        for request, needs_please in without_reason(words[lexicon.elisions], lexicon):
-            sentences = lexicon.sentences(request)
-            if needs_please and not any(sentence.is_polite for sentence in sentences):
-                continue
-            if (wish := _act_of_one(sentences)) is not None:
+        for found in without_reason(words[lexicon.elisions], lexicon):
+            sentences = lexicon.sentences(found.request)
+            wish = _act_of_one(sentences) or _vocabulary(" ".join(found.request))
+            if wish is None and len(sentences) == 1:
+                whole = with_noun(sentences[0], lexicon.sentences(found.reason))
+                wish = None if whole is None else _act_of_one([whole])
+            if wish is not None and _stands_beside(found, wish, sentences):
                 return replace(wish, is_plain=False)  # the reason may be about anything
     return None
+
+
+def _stands_beside(found: Reasoned, wish: Wish, sentences: list[Sentence]) -> bool:
+    """Whether the request is surely one, beside a reason that may be about anything."""
+    may_be_undone = (wish.topic in _UNDONE or wish.act in _UNDONE) and wish.act != "accept"
+    if found.denies and not may_be_undone:
+        return False
+    return not found.needs_please or any(_is_surely_request(sentence) for sentence in sentences)
+
+
+def _is_surely_request(sentence: Sentence) -> bool:
+    return sentence.is_polite or sentence.tags[0].name in _SURE_OPENERS
 
 
 def _without_done(sentences: list[Sentence]) -> list[Sentence]:
     """The sentences without "we are done", which may stand beside a request and asks for nothing itself."""
     shorter = []
-    for sentence in sentences:
+    for place, sentence in enumerate(sentences):
         tags = _without_done_at_the_ends(sentence.tags)
+        if place == 0 and tags and tags[0].name == "reconsidered":  # after a request, it would take the request back
+            tags = tags[1:]
         # "I am finished, you can close it": what is allowed then is asked for
         shorter.append(replace(sentence, tags=tags, is_urgent=sentence.is_urgent or len(tags) < len(sentence.tags)))
     return [sentence for sentence in shorter if sentence.tags]
@@ -227,23 +273,30 @@ def _act_of(sentence: Sentence) -> Wish | None:
 def _may_act(sentence: Sentence) -> bool:
     """Whether it can be a request at all: a question wants an answer, unless it is a polite request."""
     opener = sentence.tags[0].name
+    if sentence.tags[0].value == IF_ASKED:
+        return sentence.asks
+    if opener == "could" and sentence.is_polite:  # "could my messages be deleted, please?"
+        return True
+    if sentence.tags[0].value == IF_POLITE:
+        return sentence.is_polite
     if opener == "request_if_polite":  # "can you …?" may ask about abilities; "can you please …?" is a request
         return sentence.is_polite or _is_about_answers(sentence) or (sentence.is_urgent and not sentence.asks)
     if opener == "permit":  # "you can close it" says what is allowed; "you can close it now, thanks" asks for it
-        return sentence.is_polite or (sentence.is_urgent and not sentence.asks)
+        return sentence.is_polite or ((sentence.is_urgent or sentence.has("tell_last")) and not sentence.asks)
     if opener in ("request_if_asked", "would_mind"):  # in Spanish, without the question mark, it is a statement
-        return sentence.asks
+        wants_verb = sentence.tags[0].value == "verb" and len(sentence.tags) > 1
+        return sentence.asks and not (wants_verb and sentence.tags[1].name in _NOUNS_OF_LIMITS)
     return not sentence.asks or opener == "request" or sentence.tags[0].value == "asked"
 
 
 def _is_about_answers(sentence: Sentence) -> bool:
     """Whether a "can you …?" is a request after all: "can you answer in French from now on?", "¿podría …?"."""
-    is_request = sentence.is_urgent or sentence.tags[0].value == "formal"  # "could you", if not "could I"
-    return (
-        sentence.asks
-        and is_request
-        and (sentence.has("reply_verb") or (sentence.has("send") and sentence.has("stop", "leave")))
-    )
+    is_formal = sentence.tags[0].value == "formal"  # "could you", if not "could I"
+    if not sentence.asks or not (sentence.is_urgent or is_formal):
+        return False
+    if is_formal and sentence.has(*_ONLY_YOU_CAN):
+        return True
+    return sentence.has("reply_verb") or (sentence.has("send") and sentence.has("stop", "leave"))
 
 
 def _name_of(name: str, value: Mapping[str, Any]) -> str:

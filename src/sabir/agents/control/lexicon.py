@@ -32,8 +32,17 @@ _VERBS: Final = frozenset({
 _FIRST_PERSON: Final = frozenset({
     "i_accept", "half_accept", "want", "will", "i_keep", "i_read", "i_read_only", "can_only", "i_do", "would_like",
 })  # fmt: skip
+# Verbs in a form that asks only after certain openers, by their base: "if you deleted", "would you mind deleting".
+_BASES: Final = {"erased": "erase", "streamed": "stream", "hidden": "hide", "erase_ing": "erase", "end_ing": "end",
+                 "kept": "keep", "ended": "end", "stream": "stream",
+                 "reply_ing": "reply_verb"}  # fmt: skip
+IF_ASKED: Final = "if_asked"  # the value of a verb that asks only in a question: "¿guardarías …?"
+IF_POLITE: Final = "if_polite"  # and of one that asks only with "please": "löschst du bitte …?"
 _ALSO_NOUNS: Final = frozenset({"erase", "end", "keep", "limit", "resume", "stop"})
 UNKNOWN: Final = "unknown"
+NOUN: Final = "noun"  # the value of a filler that is a noun
+GLADLY: Final = "gladly"  # the value of "gern", which makes "I would" a wish
+_WOULD: Final = ("would", "would_like")
 NUMBER: Final = "number"
 PREFIX: Final = "prefix"  # the end of a German verb that looks like a determiner: "schalte das Streaming ein"
 _ENDS: Final = frozenset(".!?;\n")
@@ -42,6 +51,7 @@ _WORD: Final = re.compile(
     r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?![\d])|\d+(?:[.,_]\d+){0,6}|[^\W\d_]+(?:'[^\W\d_]+)*'?|\n|[^\s]"
 )
 _ELIDED: Final = re.compile(r"\b(l|d|n|qu)'(?=\w)")  # French: l'historique is two words
+_ABBREVIATED: Final = re.compile(r"\b(max|máx|maxi|ca|aprox|approx|env)\.(?= ?\d)")
 _HYPHEN: Final = re.compile(r"(?<=\w)-(?=\w)")
 _LONGEST_BESIDE: Final = 4  # words that join a reason to a request
 _MAX_APART: Final = 14  # words between the halves of a verb
@@ -81,7 +91,7 @@ class Sentence:
 def words_of(text: str, *, elisions: bool = False) -> list[str]:
     """The words and punctuation of a text, in lower case."""
     text = unicodedata.normalize("NFC", text).replace("’", "'").casefold().replace("ß", "ss")
-    text = _HYPHEN.sub(" ", text)
+    text = _ABBREVIATED.sub(r"\1", _HYPHEN.sub(" ", text))
     if elisions:
         text = _ELIDED.sub(r"\1' ", text)
     return [_digit_blanks(word) for word in _WORD.findall(text)]
@@ -111,7 +121,16 @@ class Lexicon:
         self._now = frozenset(phrase.strip() for phrase in table[NOW].split("|"))
         self._beside = {
             row: frozenset(spelled for phrase in table[row].split("|") for spelled in _spellings(phrase.strip()))
-            for row in ("words_so", "words_because", "words_reason", "words_doubt")
+            for row in (
+                "words_so",
+                "words_because",
+                "words_reason",
+                "words_doubt",
+                "words_lack",
+                "words_deny",
+                "words_strong",
+                "words_cause",
+            )
         }
         self._closers = self._inner | {
             phrase.split()[0]
@@ -185,9 +204,16 @@ class Lexicon:
                 return length
         return 0
 
-    def has_no_doubt(self, words: Sequence[str]) -> bool:
-        """Whether none of the words denies, doubts, reports or sets a condition."""
-        return self._beside["words_doubt"].isdisjoint(words)
+    def has_no_doubt(self, words: Sequence[str], allowed: Sequence[str] = ()) -> bool:
+        """Whether none of the words denies, doubts, reports or sets a condition; words of the allowed rows may."""
+        permitted = frozenset[str]().union(*(self._beside[row] for row in allowed))
+        return not any(word in self._beside["words_doubt"] and word not in permitted for word in words)
+
+    def has_no_foreign_doubt(self, words: Iterable[str]) -> bool:
+        """Whether none of the words does so in another language: "what if I said: lösche das Gespräch"."""
+        unknown = [word for word in words if word not in self._rows]
+        others = (lexicon for lexicon in lexicons() if lexicon is not self)
+        return all(lexicon.has_no_doubt(unknown) for lexicon in others)
 
     def sentences(self, words: list[str]) -> list[Sentence]:
         """The meaningful sentences of a text, given as its words; those with only fillers are left out."""
@@ -252,7 +278,7 @@ class Lexicon:
         word = words[place]
         if word in _ENDS:
             return 1, Tag("end_mark", word)
-        if word in _SKIPPED:
+        if word in _SKIPPED or (word == ":" and place + 1 < len(words) and words[place + 1][0].isdecimal()):
             return 1, Tag(FILLER, word)
         known = self._phrases_from(word)
         if known is not None and (found := self._phrase_at(words, place, *known)) is not None:
@@ -306,6 +332,23 @@ def sentence_of(tags: Sequence[Tag], *, asks: bool = False) -> Sentence:
     return Sentence(_meaning(tags), asks, _is_polite(tags), is_urgent, tuple(tags))
 
 
+def _before_noun(tag: Tag, after: Tag | None) -> Tag:
+    """The tag, with the end of a German verb read as a small word before a noun: "zu Englisch", "ein Megabyte"."""
+    if tag.name != "accept_rest" or after is None:
+        return tag
+    if after.name == "unit":
+        return Tag(NUMBER, number=1)
+    return Tag("to") if after.name == "lang" else tag
+
+
+def _in_its_place(tag: Tag, before: Tag | None) -> Tag:
+    if before is None:
+        return tag
+    if tag.name == "ing" and before.name in ("stop", "no_longer", "neg", "back_to"):
+        return Tag(tag.value)  # "stop sending"
+    return Tag(UNKNOWN) if tag.value in (IF_ASKED, IF_POLITE) else tag
+
+
 def _joined(head: tuple[str, ...], rest: tuple[str, ...]) -> str:
     return f"{' '.join(head)}{APART}{' '.join(rest)}"
 
@@ -316,7 +359,7 @@ def _is_polite(tags: Sequence[Tag]) -> bool:
     return POLITE in names or THANKS in names[1:]
 
 
-def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
+def _meaning(tags: Sequence[Tag]) -> tuple[Tag, ...]:
     """The meaningful tags; a determiner is one if it stands for somebody.
 
     An "of" after a verb shows that it was a noun: "end of session", "cierre de sesión".
@@ -327,15 +370,47 @@ def _meaning(tags: Iterable[Tag]) -> tuple[Tag, ...]:
         if tag.name == OF and may_be_noun:
             said.append(Tag(UNKNOWN))
         may_be_noun = tag.name in _ALSO_NOUNS
+        if subject and tag.value == NOUN:  # "your apologies"; without "your", it is a filler
+            tag = Tag(UNKNOWN)
         if tag.name == DETERMINER:
             subject = True
         if tag.name in _SKIPPED_TAGS:
             continue
+        if subject and tag.name == "unit":  # "a megabyte"
+            said.append(Tag(NUMBER, number=1))
+        if subject and tag.name == "reply_verb":  # "the answer"
+            tag = Tag("replies")
         if subject and tag.name in _VERBS:
             said.append(Tag(UNKNOWN))
         said.append(tag)
         subject = False
-    return tuple(said)
+    if subject and said and said[-1].name in _VERBS and any(tag.value == "all" for tag in tags):
+        said.append(Tag("everything"))  # "erase all"
+    if said and said[0].name in _WOULD and any(tag.value == GLADLY for tag in tags):
+        said[0] = Tag("want")  # "ich würde … lieber …"
+    return _with_bases(said)
+
+
+def _with_bases(tags: list[Tag]) -> tuple[Tag, ...]:
+    """The tags, with "if you deleted" and "would you mind deleting" as "delete" after a request.
+
+    A verb that asks only at the beginning of a sentence ("¿guardarías …?") is unknown anywhere else.
+    """
+    if not tags:
+        return ()
+    tags = [_before_noun(tag, after) for tag, after in zip(tags, [*tags[1:], None], strict=True)]
+    tags = [_in_its_place(tag, tags[place - 1] if place else None) for place, tag in enumerate(tags)]
+    if not (tags[0].name == "would_mind" or tags[0].value == "past"):
+        return tuple(tags)
+    place = 2 if len(tags) > 2 and tags[1].name == "neg" else 1
+    if len(tags) <= place:
+        return tuple(tags)
+    verb = tags[place]
+    base = verb.value if verb.name in ("past", "ing") else _BASES.get(verb.name)
+    if base is None:
+        return tuple(tags)
+    opener = Tag("request_if_asked") if tags[0].name == "would_mind" else Tag("request")
+    return (opener, *tags[1:place], Tag(base), *tags[place + 1 :])
 
 
 def _with_relative_clause(tags: list[Tag]) -> list[Tag]:

@@ -6,7 +6,7 @@ between them, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
@@ -21,7 +21,9 @@ _BESIDE: Final = (  # words before or after the request that do not change it
     ("from", "now", "on"), ("from", "here", "on"),
     ("ab", "jetzt"), ("von", "jetzt", "an"), ("a", "partir", "de", "ahora"), ("desde", "ahora"),
     ("à", "partir", "de", "maintenant"), ("dorénavant",),
-    (",",), ("please",), ("bitte",), ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"),
+    (",",), ("please",), ("bitte",), ("kindly",), ("thanks",), ("thank", "you"), ("danke",), ("gracias",), ("merci",),
+    ("hi",), ("hello",), ("hallo",), ("hola",), ("bonjour",), ("salut",), ("pls",), ("right", "away"),
+    ("por", "favor"), ("s'il", "te", "plaît"), ("s'il", "vous", "plaît"),
     ("svp",), ("stp",),
 )  # fmt: skip
 _JOINERS: Final = frozenset({",", "or", "and", "oder", "und", "o", "y", "ou", "et", "nor"})
@@ -37,7 +39,7 @@ class Openers:
     """How the request starts in one language."""
 
     def __init__(self, table: Mapping[str, str], *, elisions: bool = False) -> None:
-        self._elisions = elisions
+        self.elisions = elisions
         self._only = self._phrases(table["words_only"])
         self._if_only = self._phrases(table["words_if_only"])
         self._requests = self._phrases("|".join(table.get(row, "") for row in _REQUESTS))
@@ -49,17 +51,23 @@ class Openers:
 
     def _phrases(self, phrases: str) -> frozenset[tuple[str, ...]]:
         return frozenset(
-            tuple(key_of(phrase.strip(), elisions=self._elisions).split(" "))
+            tuple(key_of(phrase.strip(), elisions=self.elisions).split(" "))
             for phrase in phrases.split("|")
             if phrase.strip()
         )
 
     def read(self, text: str) -> list[str] | None:
-        words = words_of(text, elisions=self._elisions)
+        words = words_of(text, elisions=self.elisions)
         while words and words[-1] in (".", "!", "\n"):
             words.pop()
         words = words[1:] if words[:1] == ["¿"] else words
-        words = self._without_request(_without_beside(words))
+        words = _without_beside(words)
+        found = self._after_opener(self.without_request(words))
+        if found is None and words and words[-1] in self._last_verbs:  # "du darfst nur mit ja oder nein antworten"
+            found = self._after_opener(words[:-1])
+        return found
+
+    def _after_opener(self, words: list[str]) -> list[str] | None:
         if not words or words[0] not in self._firsts:
             return None
         for phrases, is_only in ((self._only, True), (self._if_only, False)):
@@ -70,7 +78,7 @@ class Openers:
                         return found
         return None
 
-    def _without_request(self, words: list[str]) -> list[str]:
+    def without_request(self, words: list[str]) -> list[str]:
         """The words after "could you", with a verb at the end moved to the front; the question mark is dropped."""
         for length in range(min(_LONGEST, len(words)), 0, -1):
             if tuple(word for word in words[:length] if word != ",") in self._requests:
@@ -126,6 +134,15 @@ def _without_beside(words: list[str]) -> list[str]:
 @cache
 def all_openers() -> tuple[Openers, ...]:
     return tuple(Openers(table_of(name), elisions=name == "french") for name in LANGUAGES)
+
+
+def without_openers(text: str) -> Iterator[str]:
+    """A text without "could you", in each language in which it begins so."""
+    for openers in all_openers():
+        words = words_of(text, elisions=openers.elisions)
+        kept = openers.without_request(_without_beside(words))
+        if kept and len(kept) < len(words):
+            yield " ".join(kept).rstrip(" .!")
 
 
 def read_vocabulary(text: str) -> list[str] | None:

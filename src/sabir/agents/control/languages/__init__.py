@@ -20,7 +20,7 @@ from typing import Final
 
 from sabir.guard.phrases import expanded
 
-from .forms import FORMS, TAGS
+from .forms import FORMS, tags_of
 
 LANGUAGES: Final = ("english", "german", "spanish", "french")
 _SET: Final = re.compile(r"\{([a-z_]+)\}")
@@ -48,7 +48,7 @@ def table_of(language: str) -> Mapping[str, str]:
 
 
 def _add_forms(table: dict[str, list[str]], language: str, name: str, verbs: str) -> None:
-    tags = TAGS.get(name, {"ask": name, "last": name, "it": name})
+    tags = tags_of(name)
     for verb in verbs.split("|"):
         for kind, found in FORMS[language](verb.strip()).items():
             if kind in tags:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-Forms = dict[str, list[str]]  # by kind: ask, last, done, ing, us, i, inverted, it
+Forms = dict[str, list[str]]  # by kind: ask, asked, last, done, past, ing, us, i, inverted, it
 APART: Final = "…"  # the words before and after it may have others between them
 
 # The tag of each kind of form; kinds that are not here are left out.
@@ -34,13 +34,29 @@ TAGS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "hide": {"ask": "hide", "last": "hide", "it": "hide"},
 }
+# The values of tags: "¿guardarías …?" is a request only as a question, "löschst du bitte …?" only with "please".
+POLITE: Final = {"asked": "if_asked", "polite": "if_polite"}
+
+
+def tags_of(name: str) -> Mapping[str, str]:
+    """The tag of each kind of form of the verbs ``verbs:name``.
+
+    Forms that ask only after "I'd appreciate it if you" or "would you mind" have tags of their own.
+    """
+    tags = {**TAGS.get(name, {"ask": name, "last": name, "it": name})}
+    tags.setdefault("past", f"past:{tags['ask']}")
+    tags.setdefault("ing", f"ing:{tags['ask']}")
+    for kind, value in POLITE.items():
+        tags.setdefault(kind, f"{tags['ask']}:{value}")
+    return tags
 
 
 def english(verb: str) -> Forms:
     verb, _, doubled = verb.partition(":")
     base, _, particle = verb.partition(APART)
     stem = doubled or base.removesuffix("e")
-    forms = {"ask": [base], "ing": [f"{stem}ing"], "done": [f"{stem}ed"], "i": [f"i {base}", f"i'll {base}"]}
+    past = f"{stem}ed"
+    forms = {"ask": [base], "ing": [f"{stem}ing"], "done": [past], "past": [past], "i": [f"i {base}", f"i'll {base}"]}
     if not particle:
         return {**forms, "it": [f"{base} it", f"{base} them", f"{base} that"]}
     return {kind: [f"{form}{gap}{particle}" for form in found for gap in (APART, " ")] for kind, found in forms.items()}
@@ -56,11 +72,14 @@ def german(verb: str) -> Forms:
     apart = f"{APART}{prefix}" if prefix else ""
     infinitive = f"{prefix}zu{base}" if prefix else f"zu {base}"
     done = f"{prefix}{participle or f'ge{stem}t'}"
+    you = f"{imperative or stem}{'est' if (imperative or stem)[-1] in 'td' else 'st'}"
     first = [f"ich {form}{apart}" for form in (f"{stem}e", stem)]
     inverted = [] if prefix else [f"{stem}e ich", f"{stem} ich"]
     return {
         "ask": [f"{form}{apart}" for form in imperatives],
-        "last": [f"{prefix}{base}", infinitive, f"{prefix}{imperative or stem}st"],
+        "last": [f"{prefix}{base}", infinitive, f"{prefix}{you}"],
+        "polite": [f"{you} du{apart}"],
+        "it": [f"{form} {it}{apart}" for form in imperatives[:-2] for it in ("es", "ihn", "sie")],
         "done": [done, f"{done} wird", f"{done} werden", f"{done} haben"],
         "us": [f"{base} wir{apart}"],
         "i": first,
@@ -86,8 +105,11 @@ def spanish(verb: str) -> Forms:
         wishes = [f"{present}as", f"{stem}áis", f"{stem}ieras", f"{stem}iera", f"{stem}{ending[0]}d"]
         ing, done, us = f"{stem}iendo", f"{stem}id", f"{stem}amos"
     ends = ("o", "a", "os", "as")
+    conditional = [f"{before}{base}ía{end}" for before in ("", "me ", "nos ") for end in ("s", "is", " usted", "n")]
     return {
         "ask": [*commands, *wishes, base, *(f"se {form}" for form in commands[1:])],
+        "asked": conditional,
+        "polite": [f"{before}{present}{'as' if ending == 'ar' else 'es'}" for before in ("me ", "nos ")],
         "it": _with_clitics(commands, base, ing),
         "done": [f"{done}{end}" for end in ends] + [f"{be} {done}{end}" for be in ("sea", "sean") for end in ends],
         "us": [us],
@@ -133,10 +155,13 @@ def french(verb: str) -> Forms:
     stem = base[:-2]
     present = changed or stem
     soft = {"c": f"{stem[:-1]}ç", "g": f"{stem}e"}.get(stem[-1], stem)  # before o: "effaçons", "partageons"
-    i = ("j'",) if base[0] in "aeéèiouh" else ("je ",)
+    i, me = (("j'",), ("m'",)) if base[0] in "aeéèiouh" else (("je ",), ("me ",))
     done = f"{stem}é"
     return {
         "ask": [f"{present}e", f"{present}es", f"{stem}ez", f"{stem}iez", base],
+        "polite": [f"{who}{present}e{end}" for who, end in (("tu ", "s"), ("tu me ", "s"))],
+        "asked": [f"{before}{present}er{end}" for before in ("", *me) for end in ("ais tu", "iez vous")],
+        "past": [f"{soft}ais", f"{stem}iez"],
         "done": [f"{be}{done}{end}" for be in ("", "soit ", "soient ") for end in ("", "e", "s", "es")],
         "us": [f"{soft}ons"],
         "it": [f"{form} {it}" for form in (f"{present}e", f"{stem}ez") for it in ("le", "la", "les", "moi")],
