@@ -319,7 +319,21 @@ BUILT = [
     ("filters: [pi]", "filters[0]: there is no filter 'pi'"),
     ("default: nope\nagents: [{id: a, use: echo}]", "default: there is no agent 'nope'"),
     ("agents: [{id: a, use: 'no_such_module:x'}]", "agents: 'a': cannot import"),
-    ("agents: [{id: a, federation: {members: [b]}}]", "agents: there is no agent 'b'"),
+    ("agents: [{id: a, federation: {members: [b]}}]", "agents: 'a': there is no agent 'b'"),
+    ("agents: [{id: both, federation: {members: [bob]}}]", "agents: 'both': there is no agent 'bob'\n"),
+    ("agents: [{id: a, peer: 'htp//x'}]", "agents: 'a': peer: 'htp//x': expected an address with a scheme"),
+    ("agents: [{id: a, peer: 'gopher://x'}]", "agents: 'a': peer: 'gopher://x': unsupported URL scheme"),
+    ("agents: [{id: a, peer: 'ws://x', protocol: a2a}]", "agents: 'a': peer: a2a is not spoken over ws"),
+    ("agents: [{id: a, backend: {type: mock, script: [{sey: x}]}}]", "agents: 'a': backend.script: expected text"),
+    (
+        "agents: [{id: a, backend: {type: openai, model: x, base_url: x}}]",
+        "agents: 'a': backend.base_url: expected a URL such as",
+    ),
+    (
+        "agents: [{id: p, ensemble: {members: [a]}}, {id: a, peer: 'htp//x'}]",
+        "agents: 'a': peer: 'htp//x': expected an address with a scheme",
+    ),
+    ("agents: [{id: a, use: 'bazaar.py:x'}]", "agents: 'a': cannot import bazaar.py:x: No module named 'bazaar"),
     ("rights: [{roles: [x], doors: [nlipp]}]", "rights[0].doors: there is no door 'nlipp'"),
     ("encryption: {key: 'env:NO_SUCH_KEY'}", "encryption.key: the environment variable NO_SUCH_KEY is not set"),
 ]
@@ -331,7 +345,18 @@ def test_an_error_in_building_the_gateway_names_the_file(tmp_path: Path, text: s
     file.write_text(f"{text}\nhome: {tmp_path / 'home'}\n")
     with pytest.raises(ConfigError) as raised:
         gateway_of(load(file), file)
-    assert str(raised.value).startswith(f"{file}: {said}")
+    assert f"{raised.value}\n".startswith(f"{file}: {said}")
+
+
+@pytest.mark.parametrize("use", ["trinkets.py:price", "src/trinkets.py:price"])
+@pytest.mark.parametrize("entry", ["use: '{}'", "backend: {{type: mock}}, tools: ['{}']"])
+def test_a_file_in_place_of_a_module_is_reported_with_the_right_form(tmp_path: Path, use: str, entry: str) -> None:
+    (tmp_path / "trinkets.py").write_text("price = 5\n")
+    file = tmp_path / "sabir.yaml"
+    file.write_text(f"agents: [{{id: a, {entry.format(use)}}}]\nhome: {tmp_path / 'home'}\n")
+    with pytest.raises(ConfigError, match=r"expected a module without \.py and folders, such as trinkets:price$"):
+        gateway_of(load(file), file)
+    sys.modules.pop("trinkets", None)
 
 
 def test_the_file_is_not_named_for_what_a_variable_has_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ first needed; one that needs itself is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -85,12 +86,16 @@ class _Builder:
         if agent_id not in self._entries:
             if agent_id in BUILTIN:
                 return BUILTIN[agent_id]
-            raise ConfigError(f"agents: there is no agent {agent_id!r}{_nearest(agent_id, self._entries)}")
+            needed_by = f"{self._making[-1]!r}: " if self._making else ""
+            others = [name for name in self._entries if name not in self._making]
+            raise ConfigError(f"agents: {needed_by}there is no agent {agent_id!r}{_nearest(agent_id, others)}")
         if agent_id in self._making:
             raise ConfigError(f"agents: {' → '.join([*self._making, agent_id])}: an agent cannot need itself")
         self._making.append(agent_id)
         try:
             self._made[agent_id] = self._built(self._entries[agent_id])
+        except ConfigError as exc:
+            raise _placed(exc, self._entries[agent_id]) from None
         finally:
             self._making.pop()
         return self._made[agent_id]
@@ -204,6 +209,16 @@ class _Builder:
             return agent
         own = entry.nlip.router_config if entry.nlip is not None else None
         return Router(agent, agent.toolbox, settings=settings, own=own)
+
+
+def _placed(exc: ConfigError, entry: AgentSettings) -> ConfigError:
+    """The error, with the agent and its key in front if the message does not begin with a key of the file."""
+    first = re.split(r"[:.\[]", str(exc).removeprefix("unknown key "), maxsplit=1)[0]
+    if first in Settings.__struct_fields__:
+        return exc
+    kind = next((kind for kind in KINDS if getattr(entry, kind) is not None), "")
+    separator = "." if re.match(r"[a-z_]+: ", str(exc)) else ": "
+    return ConfigError(f"agents: {entry.id!r}: {kind}{separator}{exc}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

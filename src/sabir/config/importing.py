@@ -29,8 +29,10 @@ def imported(use: str, beside: Path | None, place: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as exc:
-        absent = isinstance(exc, ModuleNotFoundError) and exc.name == module.partition(".")[0]
+        absent = isinstance(exc, ModuleNotFoundError) and exc.name in (module, module.partition(".")[0])
         looked = f"; looked in {', in '.join(folders)} and among the installed packages" if absent else ""
+        if absent and (module.endswith(".py") or "/" in module):
+            looked = f"; expected a module without .py and folders, such as {Path(module).stem}:{name}"
         at = f" ({place_of(exc)})" if not absent and place_of(exc) else ""
         raise ConfigError(f"{place}: cannot import {use}: {exc}{at}{looked}") from None
     except MissingExtra:  # already says what to install

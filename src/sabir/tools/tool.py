@@ -30,6 +30,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     confirm: bool = False  # whether the caller must agree first
     mark: str = ""  # set by the model's service, which expects it back with the result
     confirmed: bool = False  # whether the caller has agreed, in an earlier answer to ``pending``
+    problem: str = ""  # why the call cannot be run; the model gets it as the result
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -114,6 +114,8 @@ class Toolbox(Mapping[str, Tool]):
         tool = self.find(call.name)
         if tool is None:
             return _failed(call, self.missing(call.name))
+        if call.problem:
+            return _failed(call, call.problem)
         async with free:
             return await self.call_tool(tool, turn, call, asking, options)
 

@@ -176,14 +176,55 @@ async def test_a_question_that_gemini_blocks_is_reported() -> None:
         await heard(agent(server))
 
 
-async def test_invalid_arguments_of_a_call_are_reported() -> None:
-    events = (
-        'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "name": "f"}}\n\n'
+_INVALID = {
+    "claude": (
+        'data: {"type": "content_block_start", "index": 0,'
+        ' "content_block": {"type": "tool_use", "name": "weather"}}\n\n'
         'data: {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "[1"}}\n\n'
         'data: {"type": "message_stop"}\n\n'
-    )
-    step = Response(events, media_type="text/event-stream")
-    with model_server("claude", step) as server, pytest.raises(PeerUnreadable, match="called f with invalid arguments"):
+    ),
+    "openai": (
+        'data: {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "weather",'
+        ' "arguments": "[1"}}]}, "finish_reason": "tool_calls"}]}\n\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("vendor", _INVALID)
+async def test_a_model_that_writes_invalid_arguments_may_call_again(vendor: str) -> None:
+    step = Response(_INVALID[vendor], media_type="text/event-stream")
+    with model_server(vendor, step, calls(("weather", {"town": "Oslo"})), "Fine") as server:
+        events = await heard(agent(server, tools=[weather]))
+    assert reply(events).text.strip() == "Fine"
+    assert server.requests[1].results == ["Error: the arguments are not a JSON object"]
+
+
+@VENDORS
+async def test_a_web_page_instead_of_an_answer_is_reported_as_one(vendor: str) -> None:
+    step = Response("<html>Welcome</html>", media_type="text/html; charset=utf-8")
+    with model_server(vendor, step) as server, pytest.raises(PeerUnreadable, match="a web page; check base_url"):
+        await heard(agent(server))
+    assert len(server.requests) == 1
+
+
+def _openai(choice: str) -> Response:
+    return Response(f'data: {{"choices": [{choice}]}}\n\n', media_type="text/event-stream")
+
+
+async def test_a_service_that_does_not_stream_is_understood() -> None:
+    whole = {"choices": [{"message": {"role": "assistant", "content": "Paris"}, "finish_reason": "stop"}]}
+    with model_server("openai", JSONResponse(whole)) as server:
+        assert reply(await heard(agent(server))).text == "Paris"
+
+
+async def test_a_model_that_refuses_says_so() -> None:
+    with model_server("openai", _openai('{"delta": {"refusal": "I may not."}, "finish_reason": "stop"}')) as server:
+        assert reply(await heard(agent(server))).text == "I may not."
+
+
+async def test_an_answer_that_the_service_filters_is_reported() -> None:
+    step = _openai('{"delta": {}, "finish_reason": "content_filter"}')
+    with model_server("openai", step) as server, pytest.raises(PeerRefused, match="content filter blocked the answer"):
         await heard(agent(server))
 
 

@@ -10,6 +10,9 @@ from sabir.search import Item, LocalIndex, Problem, SearchQuery, ingest
 from sabir.search.answers.results import result
 from sabir.search.engine.base import Hit
 from sabir.search.ingest.feeds import listing
+from sabir.search.ingest.fetch import Document
+from sabir.search.ingest.html import markdown_items, page_items
+from sabir.search.ingest.kinds import read
 from sabir.search.ingest.tables import csv_items
 from sabir.search.items.attributes import attributes
 from sabir.search.items.schema_org import items
@@ -132,3 +135,100 @@ def test_a_feed_is_never_taken_for_the_name_of_a_file(tmp_path: Path) -> None:
     )
     read = listing(str(secret).encode(), site="site", url="https://site.example/", source="s", place="p")
     assert [type(found) for found in read.items] == [Problem]
+
+
+@pytest.mark.parametrize(
+    ("url", "link"),
+    [("", "https://town.example/n/2"), ("https://feeds.example/all/feed.xml", "https://feeds.example/n/2")],
+)
+def test_a_relative_link_of_a_feed_is_that_of_its_site(url: str, link: str) -> None:
+    feed = (
+        "<rss version='2.0'><channel><title>Town</title><link>https://town.example/</link>"
+        "<item><title>Library</title><link>/n/2</link></item></channel></rss>"
+    )
+    [found] = listing(feed.encode(), url=url, **WHERE).items
+    assert isinstance(found, Item) and found.url == link
+
+
+def test_an_entry_of_a_feed_needs_no_title_and_an_empty_one_is_reported() -> None:
+    feed = (
+        "<rss version='2.0'><channel><title>Town</title><link>https://town.example/</link>"
+        "<item><description>The bridge is closed today.</description><guid isPermaLink='false'>7</guid></item>"
+        "<item></item></channel></rss>"
+    )
+    note, empty = listing(feed.encode(), url="https://town.example/feed", **WHERE).items
+    assert isinstance(note, Item) and note.description == "The bridge is closed today."
+    assert isinstance(empty, Problem) and empty.reason == "an Article without a name, a description and text"
+
+
+@pytest.mark.parametrize(
+    ("front", "name"),
+    [("---\ntitle: Tea\n---\n", "Tea"), ('+++\ntitle = "Tea"\ndate = 2026-01-02\n+++\n', "Tea"), ("", "post")],
+)
+def test_the_front_matter_of_a_file_is_yaml_or_toml(front: str, name: str) -> None:
+    [found] = markdown_items(f"{front}Served at four.\n", url="", **{**WHERE, "place": "post.md"})
+    assert isinstance(found, Item) and (found.name, found.text.split("\n")[0]) == (name, "Served at four.")
+
+
+@pytest.mark.parametrize(
+    "front", ["---\ndraft: true\n---\n", "+++\ndraft = true\n+++\n", "---\npublished: false\n---\n"]
+)
+def test_a_draft_is_not_published(front: str) -> None:
+    [found] = markdown_items(f"{front}Secret\n", url="", **WHERE)
+    assert isinstance(found, Problem) and found.reason == "a draft, as its front matter says"
+
+
+@pytest.mark.parametrize("front", ["---\na: b: c\n---\n", "+++\na = = b\n+++\n"])
+def test_invalid_front_matter_is_reported_and_the_text_is_read(front: str) -> None:
+    problem, found = markdown_items(f"{front}Served at four.\n", url="", **WHERE)
+    assert isinstance(problem, Problem) and problem.reason.startswith("front matter is not ")
+    assert isinstance(found, Item) and found.text == "Served at four."
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<h2>Trip</h2><time>Sunday</time><p>Meet at the pier</p>now", "Trip\nSunday\nMeet at the pier\nnow"),
+        ("<ul><li>a<ul><li>b</li></ul>c</li></ul>d", "a\nb\nc\nd"),
+        ("<p>one <b>bold</b> word</p>", "one bold word"),
+        ("<details><summary>Is it free?</summary>Yes.</details>later", "Is it free?\nYes.\nlater"),
+        ("<h3><button>Is it free?</button></h3><div>Yes.</div>", "Is it free?\nYes."),
+        ("<div><button aria-controls='a'>Is it free?</button></div><div id='a'>Yes.</div>", "Is it free?\nYes."),
+        ("<button class='accordion'>Is it free?</button><div>Yes.</div>", "Is it free?\nYes."),
+        ("<p>A mug</p><button>Buy now</button>", "A mug"),
+    ],
+)
+def test_what_follows_a_block_of_a_page_is_a_line_of_its_own(body: str, text: str) -> None:
+    html = f"<html><head><title>x</title></head><body><main>{body}</main></body></html>"
+    [found] = page_items(html, url="https://x.example/", **WHERE)
+    assert isinstance(found, Item) and found.fields["text"] == text
+
+
+def test_a_deep_page_is_read() -> None:
+    html = f"<html><head><title>x</title></head><body>{'<div>' * 3_000}deep{'</div>' * 3_000}</body></html>"
+    [found] = page_items(html, url="https://x.example/", **WHERE)
+    assert isinstance(found, Item) and found.fields["text"] == "deep"
+
+
+def test_a_page_that_a_script_writes_is_reported_as_empty() -> None:
+    html = "<html><head><title>App</title></head><body><div id='root'></div><script>start()</script></body></html>"
+    [found] = page_items(html, url="https://x.example/", **WHERE)
+    assert isinstance(found, Problem) and found.reason == "a page without text: a script may write it"
+
+
+@pytest.mark.parametrize("end", ["", ",", ", \n"])
+def test_a_comma_too_many_in_json_ld_does_no_harm(end: str) -> None:
+    script = f'{{"@type": "Recipe", "name": "Tea, }} hot", "recipeIngredient": ["tea"{end}]{end}}}'
+    html = f"<html><head><script type='application/ld+json'>{script}</script></head><body></body></html>"
+    [found] = page_items(html, url="https://x.example/", **WHERE)
+    assert isinstance(found, Item) and found.types == ("Recipe",)
+
+
+def test_files_that_use_the_same_fragment_for_their_things_keep_them_all() -> None:
+    ids = set()
+    for place in ("a.html", "b.html"):
+        thing = '{"@type": "Product", "@id": "#product", "name": "Mug"}'
+        body = f"<html><head><script type='application/ld+json'>{thing}</script></head><body></body></html>"
+        found = read(Document(place, body.encode()), site="s", source="here", mapping=None, listed=None)
+        ids.update(item.id for item in found if isinstance(item, Item))
+    assert ids == {"a.html#product", "b.html#product"}

@@ -15,10 +15,9 @@ import msgspec
 from sabir.errors import PeerRefused, PeerUnreadable
 from sabir.misfits import NOT_JSON
 from sabir.protocols.peer import Clock
-from sabir.tools import ToolCall
 
 from .hosted import HostedModel
-from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, arguments_of
+from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, call_of
 from .service import ServiceProblem, events_of
 
 PATH: Final = "/v1/messages"
@@ -152,12 +151,12 @@ class _Reading:
         """The tool calls.
 
         Raises:
-            PeerUnreadable: the answer broke off, or a call has invalid arguments.
+            PeerUnreadable: the answer broke off.
         """
         if not self._ended:
             raise PeerUnreadable(self._place, "it stopped in the middle of its answer")
         return [
-            ToolCall(block.id or f"call_{index}", block.name, arguments_of(block.name, "".join(pieces), self._place))
+            call_of(block.id or f"call_{index}", block.name, "".join(pieces))
             for index, (block, pieces) in sorted(self._blocks.items())
             if block.name != SHAPED
         ]

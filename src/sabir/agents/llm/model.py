@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
-from sabir.errors import PeerUnreadable
 from sabir.message import Part
 from sabir.misfits import NOT_JSON
 from sabir.tools import ToolCall
@@ -100,13 +99,9 @@ def specs_of(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in tools)
 
 
-def arguments_of(tool: str, text: str, place: str) -> dict[str, Any]:
-    """Parse the arguments of a call from JSON text; ``place`` is the service, for errors.
-
-    Raises:
-        PeerUnreadable: they are not a JSON object.
-    """
+def call_of(call_id: str, tool: str, text: str) -> ToolCall:
+    """A call with its arguments as JSON text; if that is not a JSON object, the model learns so, and may call again."""
     try:
-        return msgspec.json.decode(text or "{}", type=dict[str, Any])
+        return ToolCall(call_id, tool, msgspec.json.decode(text or "{}", type=dict[str, Any]))
     except NOT_JSON:
-        raise PeerUnreadable(place, f"it called {tool} with invalid arguments") from None
+        return ToolCall(call_id, tool, problem="the arguments are not a JSON object")

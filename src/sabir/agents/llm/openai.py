@@ -15,7 +15,7 @@ from sabir.protocols.peer import Clock
 from sabir.tools import ToolCall
 
 from .hosted import HostedModel, function_tools
-from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, arguments_of
+from .model import ModelMessage, ModelOptions, ModelPiece, ModelUsage, call_of
 from .service import ServiceProblem, events_of
 
 
@@ -29,20 +29,23 @@ class OpenAIModel(HostedModel):
         clock = Clock(chosen.seconds)
         calls = _Calls()
         usage: _UsageBody | None = None  # some services repeat it with every chunk, so the last one counts
-        ended = False
+        ended = ""
         async with self.service.asked("/chat/completions", self._body(messages, chosen), clock) as response:
             async for data in events_of(response, clock, self.service):
                 chunk = self._chunk(data)
                 for choice in chunk.choices[:1]:
-                    ended = ended or choice.finish_reason is not None
-                    calls.add(choice.delta.tool_calls or ())
-                    if choice.delta.content:
-                        yield choice.delta.content
+                    ended = ended or choice.finish_reason or ""
+                    said = choice.message or choice.delta  # a service that does not stream sends one whole message
+                    calls.add(said.tool_calls or ())
+                    if words := said.content or said.refusal:
+                        yield words
                 usage = chunk.usage or usage
         if usage is not None:
             yield usage.total()
         if not ended:
             raise PeerUnreadable(self.service.place, "it stopped in the middle of its answer")
+        if ended == "content_filter":
+            raise PeerRefused(self.service.place, "its content filter blocked the answer")
         for call in calls.whole(self.service.place):
             yield call
 
@@ -131,15 +134,14 @@ class _Calls:
 
     def whole(self, place: str) -> list[ToolCall]:
         """Raises:
-        PeerUnreadable: a call has no name, or its arguments are not a JSON object.
+        PeerUnreadable: a call has no name.
         """
         calls = []
         for number, delta in enumerate(sorted(self._calls, key=lambda call: call.index)):
             function = delta.function
             if function is None or not function.name:
                 raise PeerUnreadable(place, "it called a tool without a name")
-            arguments = arguments_of(function.name, function.arguments or "", place)
-            calls.append(ToolCall(delta.id or f"call_{number}", function.name, arguments))
+            calls.append(call_of(delta.id or f"call_{number}", function.name, function.arguments or ""))
         return calls
 
 
@@ -156,11 +158,13 @@ class _CallDelta(msgspec.Struct):
 
 class _Delta(msgspec.Struct):
     content: str | None = None
+    refusal: str | None = None  # why the model does not answer
     tool_calls: list[_CallDelta] | None = None
 
 
 class _Choice(msgspec.Struct):
     delta: _Delta = msgspec.field(default_factory=_Delta)
+    message: _Delta | None = None
     finish_reason: str | None = None
 
 

@@ -129,12 +129,21 @@ class ModelService:
                 await self._pause(attempt, None, clock)
                 continue
             if response.is_success:
-                return response
+                return await self._not_a_page(response)
             refused, later = await self._refusal(response, clock), response.headers.get("retry-after")
             if response.status_code not in _RETRIED or attempt == TRIES or not _soon(later, clock):
                 raise refused
             await self._pause(attempt, later, clock)
         raise PeerUnavailable(self.place, "no answer")  # unreachable: the last attempt returns or raises
+
+    async def _not_a_page(self, response: httpx2.Response) -> httpx2.Response:
+        """Raises:
+        PeerUnreadable: a web page, as a proxy or a wrong address sends it.
+        """
+        if response.headers.get("content-type", "").startswith("text/html"):
+            await response.aclose()
+            raise PeerUnreadable(self.place, "it answered with a web page; check base_url")
+        return response
 
     async def _sent(self, path: str, content: bytes, clock: Clock, more: Mapping[str, str]) -> httpx2.Response:
         headers = {"content-type": "application/json", **more}
@@ -205,7 +214,11 @@ async def lines_of(response: httpx2.Response, clock: Clock, service: ModelServic
 
 
 async def events_of(response: httpx2.Response, clock: Clock, service: ModelService) -> AsyncGenerator[bytes, None]:
-    """The data of a stream's events until ``[DONE]``; each is one line, as all services send it."""
+    """The data of a stream's events until ``[DONE]``; each is one line, as all services send it. A service that does
+    not stream sends one JSON document."""
+    if response.headers.get("content-type", "").startswith("application/json"):
+        yield await service.body(response, clock)
+        return
     async for line in lines_of(response, clock, service):
         if line.startswith("data:"):
             data = line[5:].strip()

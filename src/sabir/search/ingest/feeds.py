@@ -110,18 +110,21 @@ def _feed(body: bytes, *, site: str, url: str, source: str, place: str) -> Itera
         sanitize_html=False,
         resolve_relative_uris=False,
     )
+    own = str(parsed.feed.get("link", ""))
+    base = own if own.startswith("http") and not url.startswith("http") else url
     entries = (
         item
         for number, entry in enumerate(parsed.entries)
-        if entry.get("title") or entry.get("link")
-        for item in _entry(_article(dict(entry)), site=site, url=url, source=source, place=f"{place}#{number}")
+        for item in _entry(_article(dict(entry), base), site=site, url=url, source=source, place=f"{place}#{number}")
     )
     return numbered(entries)
 
 
-def _article(entry: Mapping[str, Any]) -> dict[str, JSON]:
-    """A feed's entry as a schema.org object."""
+def _article(entry: Mapping[str, Any], base: str) -> dict[str, JSON]:
+    """A feed's entry as a schema.org object; ``base`` is what its links are relative to."""
     link, entry_id = str(entry.get("link", "")), str(entry.get("id", ""))
+    if link:
+        link = _joined(base, link)
     contents = entry.get("content") or ()
     whole = " ".join(plain(_text(content.get("value"))) for content in contents)
     short = plain(_text(entry.get("summary")))
@@ -141,6 +144,13 @@ def _article(entry: Mapping[str, Any]) -> dict[str, JSON]:
         "author": plain(_text(entry.get("author"))),
         "keywords": [str(tag["term"]) for tag in entry.get("tags") or () if tag.get("term")],
     }
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return link
 
 
 def _text(value: object) -> str:

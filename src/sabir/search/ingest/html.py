@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 from urllib.parse import urljoin
 
 import msgspec
@@ -37,7 +38,8 @@ _OF_OTHERS: Final = (  # parts of a page that are not about its thing
 )
 MAX_TEXT: Final = 50_000  # characters of a thing, with the text of its page
 _BLOCKS: Final = frozenset({"p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "td", "th", "dt", "dd", "pre",
-                            "figcaption", "div", "section", "article", "br", "tr"})  # fmt: skip
+                            "figcaption", "div", "section", "article", "br", "tr", "summary", "details", "ul", "ol",
+                            "dl", "table", "caption", "figure", "hr", "address", "main"})  # fmt: skip
 NOINDEX: Final = "the page asks not to be indexed (noindex)"
 _MARKDOWN: Final = MarkdownIt("commonmark").enable("table")
 
@@ -97,7 +99,7 @@ def _json_ld(tree: LexborHTMLParser, place: str, where: Mapping[str, str]) -> It
     for number, script in enumerate(tree.css('script[type="application/ld+json"]')):
         at = f"{place}#ld+json[{number}]"
         try:
-            data = msgspec.json.decode(_repaired(script.text()))
+            data = _decoded(_repaired(script.text()))
         except NOT_JSON as exc:
             yield Problem(at, f"not JSON: {exc}")
             continue
@@ -138,8 +140,21 @@ def _main(tree: LexborHTMLParser, noise: str = _NOISE) -> LexborNode | None:
     """The main part of a page, without what only surrounds its content."""
     main = tree.css_first("main") or tree.css_first("article") or tree.css_first('[role="main"]') or tree.body
     for part in main.css(noise) if main else ():
-        part.decompose()
+        if not _is_heading(part):
+            part.decompose()
     return main
+
+
+def _is_heading(part: LexborNode) -> bool:
+    """Whether this is a button that opens a section of a page, and so has the section's heading as its text."""
+    if part.tag != "button":
+        return False
+    attributes = part.attributes
+    return "aria-controls" in attributes or "accordion" in (attributes.get("class") or "") or _in_heading(part)
+
+
+def _in_heading(part: LexborNode) -> bool:
+    return part.parent is not None and part.parent.tag in ("h1", "h2", "h3", "h4", "h5", "h6", "summary")
 
 
 def _priced(item: Item, said: Mapping[str, str]) -> Item:
@@ -152,15 +167,20 @@ def _priced(item: Item, said: Mapping[str, str]) -> Item:
 def markdown_items(text: str, *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:
     """A Markdown file as an article; its front matter, if any, gives the properties."""
     about: dict[str, JSON] = {}
-    front = re.match(r"---[^\S\n]*\n(.*?)\n(?:---|\.\.\.)[^\S\n]*(?:\n|$)", text, re.DOTALL)
-    if front:
+    for language, (fence, ends, load) in _FRONTS.items():
+        front, rest = _front(text, fence, ends)
+        if front is None:
+            continue
         try:
-            read = yaml.safe_load(front[1])
-        except yaml.YAMLError as exc:
-            yield Problem(place, f"front matter is not YAML: {' '.join(str(exc).split())}")
+            read = load(front)
+        except (yaml.YAMLError, tomllib.TOMLDecodeError) as exc:
+            yield Problem(place, f"front matter is not {language}: {' '.join(str(exc).split())}")
             read = None
         about = {str(key): _value(value) for key, value in read.items()} if isinstance(read, dict) else {}
-        text = text[front.end() :]
+        text = rest
+    if about.pop("draft", False) is True or about.pop("published", True) is False:
+        yield Problem(place, "a draft, as its front matter says")
+        return
     title, body = _markdown(text)
     named = (
         about.get("name")
@@ -178,8 +198,24 @@ def markdown_items(text: str, *, site: str, url: str, source: str, place: str) -
     yield from items(node, site=site, base=url, source=source, place=place)
 
 
+# By language: the line before the front matter, those that may follow it, and its reader.
+_FRONTS: Final[Mapping[str, tuple[str, tuple[str, ...], Callable[[str], Any]]]] = {
+    "YAML": ("---", ("---", "..."), yaml.safe_load),
+    "TOML": ("+++", ("+++",), tomllib.loads),
+}
 _FRONT: Final = {"title": "name", "tags": "keywords", "date": "datePublished", "summary": "description",
                  "updated": "dateModified", "categories": "category", "lang": "inLanguage"}  # fmt: skip
+
+
+def _front(text: str, fence: str, ends: tuple[str, ...]) -> tuple[str | None, str]:
+    """The front matter of a file, if it has one, and the rest."""
+    lines = text.splitlines(keepends=True)
+    if not lines or lines[0].rstrip() != fence:
+        return None, text
+    last = next((at for at, line in enumerate(lines) if at and line.rstrip() in ends), None)
+    if last is None:
+        return None, text
+    return "".join(lines[1:last]), "".join(lines[last + 1 :])
 
 
 def _value(value: JSON) -> JSON:
@@ -222,6 +258,17 @@ def _repaired(script: str) -> str:
     return re.sub(r"[\x00-\x1f]", " ", script).strip().rstrip(";")
 
 
+def _decoded(script: str) -> JSON:
+    """The content of a script; commas before a closing bracket, which JSON forbids, do no harm."""
+    try:
+        return msgspec.json.decode(script)
+    except NOT_JSON:
+        repaired = re.sub(r",(?=\s*[}\]])", "", script)
+        if repaired == script:
+            raise
+        return msgspec.json.decode(repaired)
+
+
 def _canonical(tree: LexborHTMLParser, url: str) -> str:
     link = tree.css_first('link[rel="canonical"]')
     href = (link.attributes.get("href") or "").strip() if link else ""
@@ -250,6 +297,9 @@ def _page(
         yield Problem(place, "a page without JSON-LD, a title and text")
         return
     about = properties(said)
+    if not body and not about and not person:
+        yield Problem(place, "a page without text: a script may write it")
+        return
     node: dict[str, JSON] = {
         "@type": kind(said) or ("Article" if "datePublished" in about else "WebPage"),
         "@id": url or place,
@@ -279,12 +329,72 @@ def _words(node: LexborNode | None) -> str:
     return " ".join(node.text(separator=" ").split()) if node else ""
 
 
+_CELL: Final = 160  # characters of a cell; a longer one is prose, and its table only a layout
+_NAMES: Final = re.compile(r"[^?!.]\Z")  # a term; a question has its answer in a sentence of its own
+
+
+def _begin_block(lines: list[str], *, means: bool) -> None:
+    """Begin a line; what a term means goes on in the line of the term."""
+    while means and len(lines) > 1 and not lines[-1].strip():
+        lines.pop()
+    if means and _NAMES.search(lines[-1].strip()):
+        lines[-1] = f"{lines[-1].strip().rstrip(':')}: "
+    else:
+        lines.append("")
+
+
+def _tables(node: LexborNode) -> dict[int, list[str]]:
+    """The lines of each table of data: "Adults: £5", "Monday: 9 to 5"."""
+    rows: dict[int, list[str]] = {}
+    for table in node.css("table"):
+        cells = [[_words(cell) for cell in row.css("td, th")] for row in table.css("tr")]
+        is_layout = len(table.css("table")) > 1 or table.css_first("p, ul, ol, h1, h2, h3, h4, div") is not None
+        if (
+            is_layout
+            or not cells
+            or max(map(len, cells)) < 2
+            or any(len(text) > _CELL for row in cells for text in row)
+        ):
+            continue
+        first = table.css_first("tr")
+        has_header = first is not None and first.css_first("td") is None and len(cells) > 1
+        rows[table.mem_id] = list(_row_lines(cells, has_header=has_header))
+    return rows
+
+
+def _row_lines(cells: list[list[str]], *, has_header: bool) -> Iterator[str]:
+    """The rows of a table; in a wide one, each cell with the header of its column."""
+    header = cells[0] if has_header else []
+    if header:
+        yield ", ".join(text for text in header if text)
+    for row in cells[1:] if header else cells:
+        name, *values = row
+        if len(header) == len(row) > 2:
+            values = [
+                f"{column} {text}" if column else text for column, text in zip(header[1:], values, strict=True) if text
+            ]
+        said = ", ".join(text for text in values if text)
+        yield f"{name.rstrip(':')}: {said}" if name and said else name or said
+
+
 def _text(node: LexborNode) -> str:
-    """The text of a page, one block per line."""
+    """The text of a page, one block per line; a row of a table and a term with what it means are one line each."""
+    rows = _tables(node)
     lines: list[str] = [""]
-    for item in node.traverse(include_text=True):
-        if item.tag == "-text":
-            lines[-1] += item.text(deep=False)
-        elif item.tag in _BLOCKS:
+    waiting: list[LexborNode | None] = [node]  # None: a block ends
+    last = ""
+    while waiting:
+        item = waiting.pop()
+        if item is None:
             lines.append("")
+        elif item.mem_id in rows:
+            lines += ["", *rows[item.mem_id], ""]
+        elif item.tag == "-text":
+            lines[-1] += item.text(deep=False)
+        else:
+            if item.tag in _BLOCKS:
+                _begin_block(lines, means=item.tag == "dd" and last == "dt")
+                waiting.append(None)
+                last = item.tag
+            waiting.extend(reversed(list(item.iter(include_text=True))))
     return "\n".join(clean for line in lines if (clean := " ".join(line.split())))

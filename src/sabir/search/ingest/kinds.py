@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from sabir.search.items.item import Item, Problem
 
 from .calendars import calendar_items
@@ -63,6 +65,15 @@ def read(
     document: Document, *, site: str, source: str, mapping: Mapping[str, str] | None, listed: Listing | None
 ) -> Iterator[Item | Problem | Columns]:
     """The records of a document, and its problems."""
+    for record in _read(document, site=site, source=source, mapping=mapping, listed=listed):
+        if isinstance(record, Item) and record.id.startswith("#"):  # a fragment is only unique within its document
+            record = msgspec.structs.replace(record, id=f"{document.place}{record.id}")
+        yield record
+
+
+def _read(
+    document: Document, *, site: str, source: str, mapping: Mapping[str, str] | None, listed: Listing | None
+) -> Iterator[Item | Problem | Columns]:
     found = kind(document)
     problem = _unreadable(document, found)
     if problem:
@@ -98,7 +109,7 @@ def _read_text(
         case "csv":
             yield from csv_items(text, mapping=mapping, **where)
         case "calendar":
-            yield from calendar_items(text, **where)
+            yield from calendar_items(text, today=None, **where)
         case "html":
             yield from page_items(text, **where)
         case _:
