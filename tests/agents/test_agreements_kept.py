@@ -413,6 +413,36 @@ async def test_an_agent_says_in_text_what_it_cannot_read(  # CORE-5.3
     assert text in reply.text or any(text in json.dumps(part.value) for part in reply.parts if part.label == "sources")
 
 
+async def test_what_an_agent_says_it_did_not_read_is_within_the_agreements(
+    serve: Serve, home: Path, http: httpx2.AsyncClient
+) -> None:
+    @agent(card=Card("a", reads=("text",)))
+    async def limited(turn: Turn) -> str:
+        return "word " * 200
+
+    talk = Talk(http, serve(Gateway(limited, home=home)).url + "/nlip")
+    await talk.send_json("limits", {"propose": {"reply": 600}})
+    for words in ("go", "go on"):
+        body = nlip.encode(Message.text(words, parts=[PICTURE]).with_parts(tuple(talk.tokens)))
+        assert len((await http.post(talk.url, content=body)).content) <= 600
+
+
+@pytest.mark.parametrize("at", [10**400, -(10**400), "0001-01-01T00:00:00", "9999-12-31T23:59:59+00:00", True, "soon"])
+async def test_a_returned_history_may_have_any_times(
+    serve: Serve, home: Path, http: httpx2.AsyncClient, at: object
+) -> None:
+    @agent(name="counter", remembers=True)
+    async def counter(turn: Turn) -> str:
+        return f"{len(turn.conversation.turns)} turns before"
+
+    talk = Talk(http, serve(Gateway(counter, home=home)).url + "/nlip")
+    await talk.send_json("context", {"keeper": "client"})
+    history = json_part(
+        {"turns": [{"role": "user", "said": "a"}, {"role": "agent", "said": "b", "at": at}]}, label="history"
+    )
+    assert (await talk.say(Message.text("go", parts=[history]))).text == "1 turns before"
+
+
 def test_an_agent_that_reads_everything_leaves_nothing_out() -> None:
     assert Card("a").leaves_out(Message.of(PICTURE, CODE)) is None
     assert Card("a", reads=("text",)).leaves_out(Message.text("words", parts=[text_part("more")])) is None

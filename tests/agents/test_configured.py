@@ -157,7 +157,7 @@ async def test_massgens_own_spelling_of_tools_is_read(tmp_path: Path) -> None:
         ({"agents": [model("m", tools=["read_file"])]}, "set the key workspace"),
         ({"agents": [model("m", tools=["nonsense"])]}, "expected module:function or one of read_file"),
         ({"agents": [model("m", tools=[{"mcp": "x"}])]}, "there is no MCP server 'x' in mcp_servers; there are none"),
-        ({"agents": [model("m", tools=[{"agent": "mm"}])]}, "there is no agent 'mm'; did you mean m?"),
+        ({"agents": [model("m", tools=[{"agent": "mm"}])]}, "'m': there is no agent 'mm'"),
         ({"agents": [model("m", tools=[{"mpc": "x"}])]}, r"unknown key agents\[0\].tools\[0\].mpc: did you mean"),
         ({"agents": [model("m", tools=[{"agent": "m"}])]}, "m → m: an agent cannot need itself"),
         ({"agents": [{"id": "e", "use": "echo", "tools": ["a:b"]}]}, "tools: requires backend"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -65,3 +67,14 @@ def test_a_defect_of_a_door_is_reported_in_nlip_and_shows_nothing(serve: Serve, 
         assert response.json()["messagetype"] == "error"
         assert "hunter2" not in response.text
     assert httpx2.get(url + "/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/broken", "/broken/too"])
+def test_the_connection_of_a_request_that_met_a_defect_takes_the_next(serve: Serve, home: Path, path: str) -> None:
+    served = serve(Gateway(echo, home=home, extra_doors=[Broken]))
+    with closing(http.client.HTTPConnection(served.host, served.port, timeout=10)) as connection:
+        for asked, status in ((path, 500), ("/health/live", 200), (path, 500), ("/health/live", 200)):
+            connection.request("GET", asked)
+            with connection.getresponse() as answer:
+                assert (answer.status, answer.getheader("connection")) == (status, None)
+                answer.read()

@@ -127,14 +127,14 @@ MESSAGES = (
 )
 
 
-def _places(value: object, steps: Steps = ()) -> Iterator[Steps]:
+def places_in(value: object, steps: Steps = ()) -> Iterator[Steps]:
     yield steps
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in inside:
-        yield from _places(item, (*steps, step))
+        yield from places_in(item, (*steps, step))
 
 
-def _with(body: dict[str, Any], steps: Steps, value: object) -> object:
+def changed(body: dict[str, Any], steps: Steps, value: object) -> object:
     if not steps:
         return value
     made = copy.deepcopy(body)
@@ -145,7 +145,7 @@ def _with(body: dict[str, Any], steps: Steps, value: object) -> object:
     return made
 
 
-def _fresh(body: object) -> bytes:
+def fresh(body: object) -> bytes:
     """The body with an id of its own, so that nothing is taken for a repetition."""
     return re.sub(r'"m"', f'"{uuid4().hex}"', json.dumps(body)).encode()
 
@@ -174,11 +174,11 @@ def test_a_field_of_another_type_is_read_or_refused_with_its_place(
     lines: list[str] = []
     tried = 0
     with httpx2.Client(base_url=served.url, trust_env=False) as client:
-        for steps in _places(sent.body):
+        for steps in places_in(sent.body):
             for value in WRONG:
                 if steps == ("sender",) and isinstance(value, str):
                     continue  # then it is the envelope of the IDE (A-8), which has other fields
-                body = _fresh(_with(sent.body, steps, value))
+                body = fresh(changed(sent.body, steps, value))
                 answer = client.post(
                     sent.path, content=body, headers={"content-type": "application/json", **sent.headers}
                 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import httpx2
 import msgspec
 import pytest
 import yaml
+from starlette.responses import StreamingResponse
 
 from conftest import Serve
 from deadline import DEADLINE
@@ -130,9 +133,12 @@ def test_an_example_of_the_design_runs_against_an_openai_server(
     scripts = {agent["id"]: agent["backend"]["script"] for agent in values["agents"]}
 
     def model(body: dict[str, Any]) -> Any:
-        """The script of the example's mock, said by a server: the first step whose words are in the last message."""
+        """The script of the example's mock, said by a server: the first step whose words are in the last message. The
+        researcher waits for another answer: if its own is the only one, there is nothing to present."""
         last = body["messages"][-1]["content"]
         said = last if isinstance(last, str) else json.dumps(last)
+        if body["model"] == "researcher" and "There are no answers yet." in said:
+            return StreamingResponse(waiting(), media_type="text/event-stream")
         steps = scripts[body["model"]]
         step = next((item for item in steps if item.get("when", "") in said), steps[-1])
         if "say" in step:
@@ -148,6 +154,13 @@ def test_an_example_of_the_design_runs_against_an_openai_server(
         assert found["content"]["content"].strip() == answer
         assert len({body["model"] for body in server.chats}) == models
         assert all(body["stream"] for body in server.chats)
+
+
+async def waiting() -> AsyncIterator[bytes]:
+    """Says nothing until the client hangs up."""
+    while True:
+        yield b": still thinking\n\n"
+        await asyncio.sleep(0.05)
 
 
 KEYS = [

@@ -150,7 +150,8 @@ def test_a_second_gateway_on_the_same_port_says_so_in_one_line(tmp_path: Path) -
     [
         (["--port", "99999"], "port: expected a number from 0 to 65535, not 99999"),
         (["--tls-key", "key.pem"], "a key but no certificate"),
-        (["--tls-cert", "absent.pem"], "absent.pem"),
+        (["--tls-cert", "absent.pem"], "tls.cert: there is no file absent.pem"),
+        (["--tls-cert", "sabir.yaml", "--tls-key", "absent.pem"], "tls.key: there is no file absent.pem"),
     ],
 )
 def test_what_cannot_be_served_is_reported_in_one_line_and_nothing_else(

@@ -25,6 +25,7 @@ from sabir.stores.base import (
     TurnEntry,
     chain,
 )
+from sabir.stores.letters import Letters
 from sabir.turn import PastTurn
 
 from .conftest import Another
@@ -592,6 +593,47 @@ async def test_an_open_store_answers_and_a_closed_one_says_so(store: Store) -> N
         with pytest.raises(StoreUnavailable, match="closed"):
             await call()
     await store.close()
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800"])
+async def test_what_no_row_can_have_is_not_found(store: Store, text: str) -> None:
+    await store.record(entry("a"))
+    await store.put_task(task())
+    await store.put(Record("s", "k", b"v"))
+    found = (
+        await store.conversation(text),
+        await store.conversation_by_token("ada", text),
+        await store.turns(text, 9),
+        await store.turn(text),
+        await store.task(text),
+        await store.tasks(conversation=text),
+        await store.task_events(text),
+        await store.get("s", text),
+        await store.list("s", prefix=text),
+        await store.delete("s", text),
+    )
+    assert not any(found), found
+    assert await store.turn("a") is not None  # and the store still works
+    assert isinstance(store, Letters)
+    letters = (
+        await store.dialogue(text, "eddy", "jules"),
+        await store.dialogues(conversation=text),
+        await store.utterance(text, "eddy", "jules"),
+        await store.utterances(text),
+        await store.waiting_letters(text),
+        await store.count_letters(text),
+        await store.dead_letters(text),
+    )
+    assert not any(letters), letters
+
+
+@pytest.mark.parametrize("since", [2**63, 10**30])
+async def test_after_a_number_that_no_row_can_have_comes_nothing(store: Store, since: int) -> None:
+    await store.put_task(task())
+    await store.add_task_event("t1", TaskEvent(0, NOW, "note", {}))
+    assert await store.task_events("t1", since) == []
+    assert isinstance(store, Letters)
+    assert await store.waiting_letters("jules", after=since) == []
 
 
 async def test_what_was_recorded_is_there_when_the_store_is_opened_again(

@@ -56,10 +56,11 @@ class Agreements:
         if turn.message.is_control:
             return agent(turn)
         unread = agent.card.leaves_out(turn.message)
-        events = self._bound(agent, turn, refers) if binds else agent(turn)
-        return events if unread is None else _with_note(events, unread)
+        if binds:
+            return self._bound(agent, turn, refers, unread)
+        return agent(turn) if unread is None else _with_note(agent(turn), unread)
 
-    async def _bound(self, agent: Agent, turn: Turn, refers: bool) -> AsyncIterator[Event]:
+    async def _bound(self, agent: Agent, turn: Turn, refers: bool, unread: str | None) -> AsyncIterator[Event]:
         agreed = turn.conversation.agreed
         self.admit(agent.card, agreed, turn.caller)
         limits = agreed.get("limits", {})
@@ -74,8 +75,8 @@ class Agreements:
         shapes = bool(agreed.keys() & _SHAPES)
         async with Closing(agent(turn)) as events:
             async for event in events:
-                if shapes and isinstance(event, Reply):
-                    yield Reply(await _shaped(event.message, turn, agreed))
+                if isinstance(event, Reply):
+                    yield Reply(await _shaped(event.message, turn, agreed, unread))
                 elif not (shapes and isinstance(event, Delta | Progress)) or _passes(event, agreed):
                     yield event
 
@@ -179,11 +180,11 @@ def _words(entry: Mapping[str, Any]) -> str:
 
 
 def _time(at: object) -> float:
-    if isinstance(at, int | float) and not isinstance(at, bool):
-        return float(at)
     try:
+        if isinstance(at, int | float) and not isinstance(at, bool):
+            return float(at)
         return datetime.fromisoformat(at).timestamp() if isinstance(at, str) else 0.0
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 
@@ -219,7 +220,11 @@ async def _with_note(events: AsyncIterator[Event], note: str) -> AsyncIterator[E
     """The events; the reply gets a sentence on what the agent did not read of the message (CORE-5.3)."""
     async with Closing(events):
         async for event in events:
-            yield Reply(event.message.with_part(text_part(note, label="unread"))) if isinstance(event, Reply) else event
+            yield Reply(_noted(event.message, note)) if isinstance(event, Reply) else event
+
+
+def _noted(reply: Message, note: str) -> Message:
+    return reply.with_part(text_part(note, label="unread"))
 
 
 def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:
@@ -234,9 +239,12 @@ def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:
     return formats is None or _fits(event.part, formats)
 
 
-async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any]) -> Message:
+async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any], unread: str | None) -> Message:
+    """The reply as agreed. What it says about unread parts is subject to the agreements on formats and size."""
     if "vocabulary" in agreed:
         reply = in_vocabulary(reply, agreed["vocabulary"])
+    if unread is not None:
+        reply = _noted(reply, unread)
     formats = agreed.get("accept", {}).get("formats")
     if formats:
         parts = [part if _fits(part, formats) else _turned(part, formats) for part in reply.parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +148,7 @@ class GatewayServices:
     # how envelopes of the MassGen design are answered
     envelope: EnvelopeOptions = field(default_factory=EnvelopeOptions)
     topics: Topics = field(init=False)  # what agents publish
+    subscriptions: Counter[str] = field(default_factory=Counter)  # open ones, by caller
     group: Path | None = None  # where worker processes find each other, if there are several
 
     def __post_init__(self) -> None:

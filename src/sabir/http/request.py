@@ -16,6 +16,7 @@ from sabir.errors import BadMediaType, BadMessage, TooLarge, Unreadable
 from sabir.guard import Credentials
 from sabir.guard.identity.callers import credentials_of_user, no_credentials
 from sabir.limits import Limits, check_cost, depth_of
+from sabir.numerals import whole_number
 
 from .admission import Admission
 
@@ -49,7 +50,7 @@ def hops_of(value: object) -> int:
     if isinstance(value, int):
         return max(0, value)
     text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
-    return int(text[:4]) if text.isascii() and text.isdigit() else 0
+    return whole_number(text[:4]) or 0
 
 
 def trace_of(headers: Mapping[bytes, bytes]) -> str | None:
@@ -139,8 +140,8 @@ def prefer_of(value: bytes) -> Preferences:
         elif name == "respond-async" and not respond_async:
             respond_async = True
             applied.append(name)
-        elif name == "wait" and argument.isdigit() and wait is None and len(argument) < 7:
-            wait = float(argument)
+        elif name == "wait" and wait is None and len(argument) < 7 and (seconds := whole_number(argument)) is not None:
+            wait = float(seconds)
             applied.append(f"wait={argument}")
     return Preferences(handling, respond_async, wait, tuple(applied))
 

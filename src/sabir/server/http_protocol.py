@@ -158,6 +158,8 @@ class Cycle(RequestResponseCycle):
         return self.disconnected or self.transport.is_closing()
 
     async def _give_up(self) -> None:
+        if self.response_complete:
+            return  # the next request on this connection may be under way
         if self._head is not None:
             self.response_started = False  # nothing of the response was written
         if not self.response_started and not self._has_ended:

@@ -41,6 +41,9 @@ def tls_context(tls: Tls, home: Path) -> ssl.SSLContext:
     minimum = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}.get(tls.minimum)
     if minimum is None:
         raise ConfigError(f"tls.minimum: expected 1.3 or 1.2, not {tls.minimum!r}")
+    for name, file in (("cert", cert), ("key", key), ("client_ca", tls.client_ca)):
+        if file is not None and not Path(file).is_file():
+            raise ConfigError(f"tls.{name}: there is no file {file}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum
     try:

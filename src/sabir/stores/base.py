@@ -7,8 +7,8 @@ this process. Writes of many turns may share one commit.
 Every call may raise ``StoreUnavailable``; then the write was not done, or it is unknown whether it was, and the call
 can be repeated: a turn is recorded once under its id however often it is submitted.
 
-Text must be storable: a lone surrogate or, in PostgreSQL, a NUL raises ``ValueError``. Times are seconds since the
-epoch.
+Text must be storable: writing a lone surrogate or, in PostgreSQL, a NUL raises ``ValueError``. Asking for such a text
+finds nothing, because ids arrive from callers. Times are seconds since the epoch.
 Leases use the store's own clock, which all nodes share.
 """
 

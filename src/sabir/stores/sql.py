@@ -25,7 +25,7 @@ class SqlReads(ABC):
 
     @abstractmethod
     async def _fetch(self, sql: str, *values: Any) -> Sequence[Any]:
-        """The rows that a statement finds."""
+        """The rows that a query finds: none if it asks for a value that the database cannot store."""
 
     async def _first(self, sql: str, *values: Any) -> Any:
         rows = await self._fetch(sql, *values)

@@ -30,6 +30,7 @@ from sabir.http.door import Door, GatewayServices
 from sabir.http.request import credentials_of, read_json
 from sabir.http.response import refusal_headers
 from sabir.misfits import misfit
+from sabir.numerals import whole_number
 from sabir.protocols.connect import kind_of
 from sabir.protocols.nlip.wire import json as nlip
 
@@ -125,8 +126,8 @@ class OperateDoor(Door):
     # -- audit and dead letters -------------------------------------------------------------------
 
     async def _audit(self, request: Request, admission: Admission) -> Response:
-        asked = request.query_params.get("limit", "50")
-        limit = min(AUDIT_LIMIT, int(asked)) if asked.isdecimal() else 50
+        asked = whole_number(request.query_params.get("limit", ""))
+        limit = 50 if asked is None else min(AUDIT_LIMIT, asked)
         head = await self.services.store.audit_head()
         last = head[0] if head is not None else 0
         lines: deque[dict[str, Any]] = deque(maxlen=limit)

@@ -341,6 +341,15 @@ async def test_html_parts_links_and_markdown_links_are_made_safe_and_the_rest_is
     assert await Html().outbound(plain, ANONYMOUS) is plain
 
 
+@pytest.mark.parametrize(
+    "before", ["\t" * 199, " " * 200, "\n" * 5000, " \u200b" * 150, "java" + "\n" * 300 + "script:x#"]
+)
+async def test_no_number_of_blanks_hides_a_link_that_runs_code(before: str) -> None:
+    message = Message.of(text_part("here"), json_part({"url": f"{before}javascript:alert(1)"}))
+    safe = await Html().outbound(message, ANONYMOUS)
+    assert safe.parts[1].content == {"url": "about:blank"}
+
+
 @pytest.mark.parametrize("url", ["vbscript:x", "JaVaScRiPt:x", "data:text/html,x", "file:///etc", "blob:x", "x-evil:y"])
 def test_links_that_run_or_open_are_not_safe(url: str) -> None:
     assert not safe_link(url)

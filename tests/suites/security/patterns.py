@@ -20,6 +20,7 @@ from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
 import sabir
+from sabir.search.query.prefilter import PatternTable
 
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 SUFFIXES = ("", "\x00", " x!", "x")
@@ -61,6 +62,8 @@ def _kept(values: Iterable[Any], depth: int) -> Iterator[re.Pattern[str]]:
     for value in values:
         if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
             yield value
+        elif depth and isinstance(value, PatternTable):
+            yield from _kept(value.rows, depth - 1)
         elif depth and isinstance(value, dict):
             yield from _kept([*value, *value.values()], depth - 1)
         elif depth and isinstance(value, (tuple, list, set, frozenset)):

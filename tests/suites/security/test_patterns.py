@@ -15,7 +15,7 @@ from sabir.agents.site import subject
 from sabir.search import decontextualized, from_text, structured
 from sabir.search.answers.clarify import chosen
 from sabir.search.engine.base import Fields
-from sabir.search.query import predicates
+from sabir.search.query import predicates, stated
 from sabir.search.query.followup import is_more
 from sabir.search.query.glossary import LANGUAGES, glossary
 from sabir.search.query.text import MAX_READ
@@ -49,17 +49,18 @@ MADE_FROM_NAMES = {
     "sabir.protocols.mcp.wire.cards": "compiled into a table, which is collected",
     "sabir.search.answers.reading": "compiled into a table, which is collected",
     "sabir.search.answers.clarify": "an escaped word between word boundaries",
-    "sabir.search.query.asking": "compiled into a table, which is collected",
-    "sabir.search.query.plainly": "compiled into a table, which is collected",
     "sabir.search.query.predicates": "compiled into a table, which is collected, and tables of texts, tested below",
     "sabir.search.query.aspects": "an escaped word after a word boundary",
-    "sabir.search.query.date_words": "compiled into a table, which is collected",
     "sabir.search.query.followup": "compiled into a table, which is collected",
     "sabir.search.query.glossary": "the phrases of a language, which are tested below",
     "sabir.search.query.negation": "at most three letters, each before letters and a blank",
+    "sabir.search.query.phrasal": "compiled into a table, which is collected",
+    "sabir.search.query.sounds": "compiled into a table, which is collected; over one word",
+    "sabir.search.answers.holidays": "compiled into a table, which is collected",
     "sabir.search.query.spelling": "an escaped word between word boundaries",
+    "sabir.search.query.stated": "the words of a language in sentences, which are tested below",
     "sabir.search.query.structured": "one optional word before the rest, on at most 200 characters",
-    "sabir.search.query.text": "compiled into a table, which is collected",
+    "sabir.search.query.prefilter": "tables, whose rows are collected, and the pieces of a pattern that is collected",
 }
 PATTERNS, UNKNOWN = collect()
 # A third of what a quadratic pattern takes on this machine; a linear one takes less than a hundredth.
@@ -75,6 +76,7 @@ PATTERNS += [
         for text in subject._PRONOUNS.values()
     ),
     *(Found(f"sabir.search.query.glossary.{language}", glossary(language).pattern, "sub") for language in LANGUAGES),
+    *(Found(f"sabir.search.query.stated.{language}", stated._terms(language)[1], "sub") for language in LANGUAGES),
 ]
 
 

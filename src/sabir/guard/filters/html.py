@@ -92,6 +92,7 @@ _CODE: Final = re.compile(
 )
 
 
+_ENOUGH: Final = 32  # characters that show whether a link runs code
 _LINKED: Final = frozenset({"url", "uri", "href", "src", "link", "image", "thumbnail", "logo", "sameas", "@id"})
 
 
@@ -99,12 +100,18 @@ def _without_code(value: JSON, name: str = "") -> JSON:
     """A JSON value whose links run no code. Its texts are data and stay: whoever renders them must escape them."""
     if isinstance(value, str):
         is_link = name in _LINKED or not any(c.isspace() for c in value.strip())
-        return "about:blank" if is_link and _CODE.match(_CONTROL.sub("", value[:200])) else value
+        return "about:blank" if is_link and _CODE.match(_beginning(value)) else value
     if isinstance(value, dict):
         return {key: _without_code(item, str(key).lower()) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_without_code(item, name) for item in value]
     return value
+
+
+def _beginning(link: str) -> str:
+    """How a link begins for a browser, which skips any number of blanks and control characters."""
+    beginning = _CONTROL.sub("", link[:200])
+    return beginning if len(beginning) >= _ENOUGH else _CONTROL.sub("", link)
 
 
 async def _safe(part: Part) -> Part:

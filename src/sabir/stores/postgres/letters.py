@@ -36,6 +36,9 @@ class PostgresLetters:
     async def _rows(self, sql: str, *values: Any) -> list[asyncpg.Record]:
         raise NotImplementedError
 
+    async def _fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+        raise NotImplementedError
+
     async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
         raise NotImplementedError
 
@@ -78,11 +81,11 @@ class PostgresLetters:
 
     async def waiting_letters(self, box: str, member: str = "", after: int = 0, limit: int = 100) -> list[LetterRow]:
         sql = f"SELECT {LETTER} FROM letters WHERE box = $1 AND member = $2 AND number > $3 ORDER BY number LIMIT $4"
-        return [LetterRow(*row) for row in await self._rows(sql, box, member, after, limit)]
+        return [LetterRow(*row) for row in await self._fetch(sql, box, member, after, limit)]
 
     async def count_letters(self, box: str, member: str = "") -> dict[str, int]:
         sql = "SELECT sender, count(*) FROM letters WHERE box = $1 AND member = $2 GROUP BY sender"
-        return {row[0]: row[1] for row in await self._rows(sql, box, member)}
+        return {row[0]: row[1] for row in await self._fetch(sql, box, member)}
 
     async def clear_letters(self, box: str, member: str = "") -> int:
         return (await self._execute("DELETE FROM letters WHERE box = $1 AND member = $2", box, member))[0]
@@ -102,7 +105,7 @@ class PostgresLetters:
 
     async def dead_letters(self, box: str, limit: int = 100) -> list[DeadRow]:
         sql = f"SELECT {DEAD} FROM dead_letters WHERE box = $1 ORDER BY number LIMIT $2"
-        return [DeadRow(*row) for row in await self._rows(sql, box, limit)]
+        return [DeadRow(*row) for row in await self._fetch(sql, box, limit)]
 
     async def count_dead(self) -> dict[str, int]:
         rows = await self._rows("SELECT box, count(*) FROM dead_letters GROUP BY box ORDER BY box")
@@ -141,18 +144,18 @@ class PostgresLetters:
         return outcome
 
     async def dialogue(self, conversation: str, initiator: str, participant: str) -> DialogueRow | None:
-        row = await self._row(
+        rows = await self._fetch(
             f"SELECT {DIALOGUE} FROM dialogues WHERE conversation = $1 AND initiator = $2 AND participant = $3",
             conversation,
             initiator,
             participant,
         )
-        return DialogueRow(*row) if row else None
+        return DialogueRow(*rows[0]) if rows else None
 
     async def dialogues(
         self, *, conversation: str | None = None, agent: str | None = None, limit: int = 100
     ) -> list[DialogueRow]:
-        rows = await self._rows(
+        rows = await self._fetch(
             f"SELECT {DIALOGUE} FROM dialogues WHERE ($1::text IS NULL OR conversation = $1)"
             " AND ($2::text IS NULL OR initiator = $2 OR participant = $2) ORDER BY updated DESC LIMIT $3",
             conversation,
@@ -170,18 +173,18 @@ class PostgresLetters:
         return int(row[0]) if row else 0
 
     async def utterance(self, reference: str, sender: str, receiver: str) -> UtteranceRow | None:
-        row = await self._row(
+        rows = await self._fetch(
             f"SELECT {UTTERANCE} FROM utterances WHERE (id = $1 OR (reply_with = $1 AND reply_with <> ''))"
             " AND sender = $2 AND receiver = $3 ORDER BY (id = $1) DESC, seq DESC LIMIT 1",
             reference,
             sender,
             receiver,
         )
-        return UtteranceRow(*row) if row else None
+        return UtteranceRow(*rows[0]) if rows else None
 
     async def utterances(self, conversation: str, limit: int = 1000) -> list[UtteranceRow]:
         sql = f"SELECT {UTTERANCE} FROM utterances WHERE conversation = $1 ORDER BY seq LIMIT $2"
-        return [UtteranceRow(*row) for row in await self._rows(sql, conversation, limit)]
+        return [UtteranceRow(*row) for row in await self._fetch(sql, conversation, limit)]
 
     async def _sweep_letters(self, now: float) -> int:
         """Remove what has expired; expired letters become dead letters."""

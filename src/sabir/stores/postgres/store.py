@@ -135,7 +135,10 @@ class PostgresStore(SqlReads, PostgresLetters):
         return rows
 
     async def _fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
-        return await self._rows(sql, *values)
+        try:
+            return await self._rows(sql, *values)
+        except ValueError:
+            return []  # no row has a value that PostgreSQL cannot store
 
     async def _row(self, sql: str, *values: Any) -> asyncpg.Record | None:
         row: asyncpg.Record | None = (await self._outage.ride_out(lambda: self._try("fetchrow", sql, values)))[0]
@@ -329,7 +332,7 @@ class PostgresStore(SqlReads, PostgresLetters):
         return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
 
     async def list(self, space: str, *, prefix: str = "", owner: str | None = None, limit: int = 1000) -> list[Record]:
-        rows = await self._rows(
+        rows = await self._fetch(
             f"SELECT {RECORD} FROM records WHERE space = $1 AND key >= $2 AND starts_with(key, $2)"
             " AND ($3::text IS NULL OR owner = $3) AND (expires = 0 OR expires > $4) ORDER BY key LIMIT $5",
             space,
@@ -341,7 +344,11 @@ class PostgresStore(SqlReads, PostgresLetters):
         return [Record(*row) for row in rows]
 
     async def delete(self, space: str, key: str) -> bool:
-        return (await self._execute("DELETE FROM records WHERE space = $1 AND key = $2", space, key))[0] > 0
+        try:
+            removed, _ = await self._execute("DELETE FROM records WHERE space = $1 AND key = $2", space, key)
+        except ValueError:
+            return False  # no row has a key that PostgreSQL cannot store
+        return removed > 0
 
     async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
         return float(await self._write(BatchedWrite(count=(space, key, delta, expires))))

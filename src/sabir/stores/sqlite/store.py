@@ -116,6 +116,8 @@ class SQLiteStore(SqlReads, SQLiteLetters):
             return self._reader.execute(sql, values).fetchall()
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"the store cannot read now ({exc})") from exc
+        except (UnicodeEncodeError, OverflowError):
+            return []  # no row has a value that SQLite cannot store
 
     async def _fetch(self, sql: str, *values: Any) -> list[Any]:
         return self._rows(sql.replace("$", "?"), *values)
@@ -317,7 +319,10 @@ class SQLiteStore(SqlReads, SQLiteLetters):
         return [Record(*row) for row in rows]
 
     async def delete(self, space: str, key: str) -> bool:
-        return await self._write("DELETE FROM records WHERE space = ? AND key = ?", space, key) > 0
+        try:
+            return await self._write("DELETE FROM records WHERE space = ? AND key = ?", space, key) > 0
+        except UnicodeEncodeError:
+            return False  # no row has a key that SQLite cannot store
 
     async def count(self, space: str, key: str, delta: float, *, expires: float = 0.0) -> float:
         def job(connection: sqlite3.Connection) -> float:

@@ -26,6 +26,7 @@ from sabir.gateway.gateway import Gateway
 from sabir.guard import Authenticator, Credentials, Rights, Rule
 from sabir.guard.identity.dpop import Dpop
 from sabir.message import Message, Part, binary_part, json_part, text_part
+from sabir.protocols.a2a.door.handler import Operations
 from sabir.protocols.a2a.peer.peer import A2aPeer
 from sabir.protocols.peer import Identity
 from sabir.stores.memory import MemoryStore
@@ -76,6 +77,26 @@ async def test_a_question_is_answered_and_a_task_cancelled(connect, bench: Bench
     assert await asyncio.to_thread(bench.gate.entered.wait, DEADLINE)
     assert (await slow.cancel_task(pb.CancelTaskRequest(id=item_id))).status.state == pb.TASK_STATE_CANCELED
     await stream.aclose()
+
+
+async def test_a_defect_shows_nothing(
+    connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(self: object, *_: object) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    async def fails_later(self: object, *_: object) -> AsyncIterator[object]:
+        raise RuntimeError("the password is hunter2")
+        yield
+
+    client = await connect("echo")
+    monkeypatch.setattr(Operations, "on_get_task", fails)
+    monkeypatch.setattr(Operations, "on_message_send_stream", fails_later)
+    for asking in (lambda: client.get_task(pb.GetTaskRequest(id="x")), lambda: said(client, saying("hello"))):
+        with pytest.raises(Exception, match=r"Internal error|something here failed") as refused:
+            await asking()
+        assert "hunter2" not in str(refused.value)
+    assert [record.exc_info is not None for record in caplog.records if record.name == "sabir"] == [True, True]
 
 
 async def test_failures_have_the_protocol_s_statuses(connect, url: str) -> None:

@@ -16,7 +16,7 @@ import httpx
 import jwt
 import pytest
 from a2a.types import a2a_pb2 as pb
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
+from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 
 from conftest import serving
 from deadline import DEADLINE
@@ -154,6 +154,26 @@ async def test_configurations_are_kept_listed_and_deleted_by_the_owner(
     bench.gate.open()
     for client in (alice, bob):
         await closed(client)
+
+
+async def test_configurations_are_told_apart_by_their_whole_id(
+    serve, gateway: Gateway, bench: Bench, receiver: Receiver
+) -> None:
+    alice = await connected(serve(gateway).url, "slow", "JSONRPC", "alice", streaming=False)
+    (begun,) = await said(alice, saying("work", return_immediately=True))
+    task = begun.task.id
+    ids = ["x" * 100 + "1", "x" * 100 + "2"]
+    for config_id in ids:
+        config = pb.TaskPushNotificationConfig(task_id=task, url=receiver.url, id=config_id)
+        assert (await alice.create_task_push_notification_config(config)).id == config_id
+    listed = await alice.list_task_push_notification_configs(pb.ListTaskPushNotificationConfigsRequest(task_id=task))
+    assert [config.id for config in listed.configs] == ids
+    for config_id in ("x" * 257, "a\0b", "a\nb"):
+        config = pb.TaskPushNotificationConfig(task_id=task, url=receiver.url, id=config_id)
+        with pytest.raises(A2AError, match=r"\$\.id: expected at most 256 printable characters"):
+            await alice.create_task_push_notification_config(config)
+    bench.gate.open()
+    await closed(alice)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gates import Gate
 from sabir.errors import Conflict, PeerRefused
 from sabir.protocols.acl.peer.codons import (
     Saga,
+    cheapest,
     contract_net,
     delegate,
     results,
@@ -317,3 +318,20 @@ async def test_all_results_or_the_deadline(make: Make, gate: Gate) -> None:  # A
     ended = await results(asked, 2.0)
     assert [(c.peer, m.performative) for c, m in ended] == [("jules", "INFORM_RESULT")]
     gate.open()
+
+
+def test_the_cheapest_of_proposals_with_any_prices() -> None:
+    def proposals(*prices: object) -> list[Envelope]:
+        return [
+            Envelope(
+                message_id=str(number),
+                performative="PROPOSE",
+                sender={"agent_id": "a"},
+                receiver={"agent_id": "b"},
+                payload={} if price is None else {"price": price},
+            )
+            for number, price in enumerate(prices)
+        ]
+
+    for prices, first in (((5, 3, 4.5), "1"), ((None, 2), "1"), ((10**400, 7), "1"), (("cheap", [1], None), "0")):
+        assert [found.message_id for found in cheapest(proposals(*prices))] == [first]

@@ -180,7 +180,18 @@ def test_statuses_are_read_however_they_are_spelled(status: str) -> None:  # A-6
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [(300, 300.0), ("PT5M", 300.0), ("P1DT1H", 90000.0), ("300", 300.0), ("soon", None), ("P", None)],
+    [
+        (300, 300.0),
+        ("PT5M", 300.0),
+        ("P1DT1H", 90000.0),
+        ("300", 300.0),
+        ("soon", None),
+        ("P", None),
+        (10**400, None),
+        ("inf", None),
+        ("nan", None),
+        ("P" + "9" * 400 + "D", None),
+    ],
 )
 def test_estimates_are_seconds_or_durations(given: Any, seconds: float | None) -> None:  # A-6, ACL-8
     assert seconds_of(given) == seconds

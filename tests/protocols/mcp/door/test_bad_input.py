@@ -14,6 +14,8 @@ from sabir.gateway.gateway import Gateway
 from sabir.guard import Authenticator, Rights, Rule
 from sabir.guard.identity.callers import Credentials
 from sabir.message import Part
+from sabir.protocols.mcp.door import streamable_http
+from sabir.protocols.mcp.door.door import Mcp
 from sabir.turn import Caller, Turn
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -189,3 +191,36 @@ def test_conversations_are_resources_of_their_owner_alone(guarded: Served) -> No
     refused = post(guarded, read, authorization="Bearer bob")
     assert refused.json()["error"]["code"] == -32602
     assert "a secret" not in refused.text
+
+
+def test_a_session_keeps_little_of_what_a_client_says_about_itself(served: Served) -> None:
+    large = {"experimental": {"x": {"y": "z" * 100_000}}}
+    refused = post(served, {**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": large}})
+    assert refused.status_code == 413
+    assert "$.params.capabilities" in refused.json()["error"]["message"]
+    info = {"name": "n" * 100_000, "version": "v" * 100_000, "title": "t" * 100_000}
+    taken = post(served, {**INITIALIZE, "params": {**INITIALIZE["params"], "clientInfo": info}})
+    session = taken.headers["mcp-session-id"]
+    assert len(session) < 1000
+    long = call("resources/subscribe", {"uri": "x:" + "y" * 100_000})
+    answer = post(served, long, mcp_session_id=session)
+    assert answer.json()["error"] == {
+        "code": -32602,
+        "message": "mcp: at $.params.uri: expected at most 4096 characters",
+    }
+
+
+def test_who_opens_many_sessions_loses_its_own(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamable_http, "MAX_SESSIONS", 5)
+
+    def opened(address: str) -> str:
+        with httpx2.Client(transport=httpx2.HTTPTransport(local_address=address)) as client:
+            return str(client.post(f"{served.url}/mcp", json=INITIALIZE, headers=HEADERS).headers["mcp-session-id"])
+
+    mine = [opened("127.0.0.9") for _ in range(2)]
+    theirs = [opened("127.0.0.8") for _ in range(20)]
+    door = next(door for door in served.gateway.services.doors if isinstance(door, Mcp))
+    kept = list(door.app.sessions)
+    assert len(kept) <= 5
+    assert set(mine) <= set(kept)
+    assert theirs[-1] in kept

@@ -22,12 +22,14 @@ from conftest import Served, serving
 from deadline import DEADLINE
 from sabir.agent import agent
 from sabir.card import Card, Skill
+from sabir.errors import Unauthenticated
 from sabir.events import Progress
 from sabir.gateway.gateway import Gateway
-from sabir.guard import Authenticator
-from sabir.message import Message, token_part
+from sabir.guard import Authenticator, Credentials
+from sabir.message import Message, Part, token_part
+from sabir.protocols.mcp.door import streamable_http
 from sabir.protocols.nlip.wire import json as nlip
-from sabir.turn import Turn
+from sabir.turn import Caller, Turn
 
 URI = "notes://today"
 
@@ -215,3 +217,39 @@ async def test_an_open_stream_ends_when_the_gateway_begins_to_stop(home: Path) -
                 served.server.handle_exit(signal.SIGTERM, None)
                 async with asyncio.timeout(DEADLINE):
                     assert [chunk async for chunk in chunks] == []
+
+
+class Revocable(ByName):
+    """Believes names until they are revoked."""
+
+    revoked = False
+
+    async def verify(self, credentials: Credentials, tokens: tuple[Part, ...]) -> Caller | None:
+        if self.revoked:
+            raise Unauthenticated("unknown key")
+        return await super().verify(credentials, tokens)
+
+
+async def test_an_open_stream_ends_when_the_key_of_its_caller_is_revoked(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable_http, "KEEP_ALIVE", 0.05)
+
+    @agent(description="Repeats")
+    async def parrot(turn: Turn) -> str:
+        return turn.text
+
+    headers = {"accept": "application/json, text/event-stream", "authorization": "Bearer ada"}
+    answer = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": answer}
+    keys = Revocable()
+    with serving(Gateway(parrot, home=home, store="memory:", identity=Authenticator((keys,)))) as served:
+        async with httpx2.AsyncClient(headers=headers) as http:
+            session = (await http.post(f"{served.url}/mcp", json=body)).headers["mcp-session-id"]
+            async with http.stream("GET", f"{served.url}/mcp", headers={"mcp-session-id": session}) as stream:
+                chunks = stream.aiter_raw()
+                for _ in range(3):
+                    assert b"still here" in await anext(chunks)
+                keys.revoked = True
+                async with asyncio.timeout(DEADLINE):
+                    assert b"data:" not in b"".join([chunk async for chunk in chunks])

@@ -20,9 +20,9 @@ from sabir.agents.group import AgentGroup
 from sabir.card import Card
 from sabir.config.agents import build_agents
 from sabir.config.load import settings_of
-from sabir.errors import ConfigError, TurnFailed
+from sabir.errors import ConfigError, TurnFailed, Unauthenticated
 from sabir.events import Reply
-from sabir.guard import Caller, Credentials
+from sabir.guard import Caller, Credentials, Rights, Rule
 from sabir.message import Part
 from sabir.protocols.nlip.amqp.connection import AmqpConnection, Incoming
 from sabir.protocols.nlip.door import subscription
@@ -41,8 +41,11 @@ class Known:
 
     anonymous = True
     schemes = ("bearer",)
+    revoked = False
 
     async def caller(self, credentials: Credentials, tokens: tuple[Part, ...] = ()) -> Caller:
+        if self.revoked:
+            raise Unauthenticated("unknown key")
         names = [part.content for part in tokens if part.subformat == "authentication"]
         return Caller(id=f"key:{names[0]}", kind="key") if names else Caller(address=credentials.address)
 
@@ -121,6 +124,58 @@ def test_the_turns_of_a_conversation_are_notified_until_the_lease_ends(serve: Se
     assert other.status_code == 404
 
 
+def test_the_turns_of_a_long_conversation_are_notified_once_each(serve: Serve, home: Path) -> None:
+    url = serve(Gateway(stepping, home=home)).url + "/nlip"
+    first = httpx2.post(url, json=say("0")).json()
+    [own] = [part for part in first["submessages"] if part["format"] == "token"]
+    for begin in (1, 56):
+        batch = [say(str(number), own) for number in range(begin, begin + 55)]
+        assert httpx2.post(url, json={"batch": batch}, timeout=DEADLINE).status_code == 200
+    found = events(url, subscribe("conversation", own))
+    asked = [labelled(item, "event")["asked"] for item in found[:-1]]
+    assert sorted(asked, key=int) == [str(number) for number in range(111)]
+    assert labelled(found[-1], "subscribe")["since"] == 111
+    again = events(url, subscribe("conversation", own, since=7))
+    assert [labelled(item, "event")["asked"] for item in again[:-1]] == asked[7:]
+
+
+def test_who_has_many_tasks_is_notified_of_all(serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "TASKS", 3)
+    url = serve(Gateway(stepping, weather, home=home, identity=Known())).url  # type: ignore[arg-type]
+    ann = token("ann", "authentication")
+    tasks = {submit(f"{url}/nlip/stepping", ann) for _ in range(5)}
+    others = {submit(f"{url}/nlip/weather", ann) for _ in range(5)}
+    for name, wanted in (("stepping", tasks), ("weather", others)):
+        found = events(f"{url}/nlip", subscribe(f"agent:{name}", ann))
+        assert {labelled(item, "event")["task"] for item in found[:-1]} == wanted
+
+
+@pytest.mark.parametrize("topic", ["agent:weather", "group:weather", "topic:weather/storms"])
+def test_only_who_may_use_an_agent_through_this_door_subscribes_to_it(serve: Serve, home: Path, topic: str) -> None:
+    rules = (
+        Rule(roles=("known",), agents=("weather",), doors=("mcp",)),
+        Rule(roles=("known",), agents=("stepping",)),
+    )
+    gateway = Gateway(stepping, weather, home=home, identity=Known(), rights=Rights(rules))  # type: ignore[arg-type]
+    asked = subscribe(topic, token("ann", "authentication"))
+    answer = httpx2.post(serve(gateway).url + "/nlip", json=asked, headers={"accept": "text/event-stream"})
+    assert answer.status_code == 403
+
+
+def test_nothing_is_notified_once_a_key_is_revoked(serve: Serve, home: Path) -> None:
+    identity = Known()
+    served = serve(Gateway(weather, home=home, identity=identity))  # type: ignore[arg-type]
+    with connect(served.url.replace("http", "ws") + "/nlip/ws/text") as socket:
+        socket.send(json.dumps(subscribe("topic:weather/storms", token("ann", "authentication"), seconds=60)))
+        while not notify(served, 10):  # until somebody listens
+            pass
+        assert labelled(json.loads(socket.recv(timeout=DEADLINE)), "event")["event"] == {"wind": 10}
+        identity.revoked = True
+        notify(served, 11)
+        last = json.loads(socket.recv(timeout=DEADLINE))
+        assert labelled(last, "subscribe")["ended"] == "The credentials are no longer valid"
+
+
 @pytest.mark.parametrize("kind", ["agent", "group"])
 def test_the_tasks_at_an_agent_are_notified_to_their_owner(serve: Serve, home: Path, kind: str) -> None:
     crew = AgentGroup([stepping], name="crew")
@@ -184,7 +239,14 @@ def test_what_an_agent_publishes_comes_at_once_over_websocket(
 
 @pytest.mark.parametrize(
     "content",
-    [{"topic": "weather"}, {"topic": "topic:weather"}, {"topic": "task:"}, {}, {"topic": "conversation", "since": -1}],
+    [
+        {"topic": "weather"},
+        {"topic": "topic:weather"},
+        {"topic": "task:"},
+        {},
+        {"topic": "conversation", "since": -1},
+        {"topic": "conversation", "since": 2**63},
+    ],
 )
 def test_an_invalid_topic_is_an_error(serve: Serve, home: Path, content: dict[str, Any]) -> None:
     url = serve(Gateway(stepping, home=home)).url + "/nlip"
@@ -250,6 +312,38 @@ async def test_notifications_over_amqp(home: Path, broker: str, prefix: str) -> 
                 assert labelled(last, "subscribe")["ended"] == "The lease has ended"
         finally:
             await connection.close()
+
+
+async def test_a_defect_is_answered_over_amqp_and_shows_nothing(
+    home: Path,
+    broker: str,  # noqa: F811
+    prefix: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(subscription.Subscription, "of", fails)
+    address, back = f"{prefix}-defect", f"{prefix}-defect-back"
+    found: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def take(incoming: Incoming) -> None:
+        found.put_nowait(incoming.letter.body)
+        incoming.settle("accepted")
+
+    async with amqp_gateway(home, broker, address, stepping):
+        connection = AmqpConnection(broker, container="t-defect")
+        await connection.open()
+        try:
+            await connection.receive(back, take, credit=10, max_bytes=100_000)
+            body = json.dumps({**say("hi"), "messagetype": "control"}).encode()
+            await connection.send(AmqpMessage(body, to=address, reply_to=back, content_type=JSON, message_id="1"))
+            async with asyncio.timeout(DEADLINE):
+                answer = await found.get()
+        finally:
+            await connection.close()
+    assert b"something here failed" in answer
+    assert b"hunter2" not in answer
 
 
 # -- groups (MW-71) -------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 import zlib
 from pathlib import Path
 from typing import Any
 
 import cbor2
+import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -18,6 +20,7 @@ from conftest import Serve
 from deadline import DEADLINE
 from sabir import Gateway, Turn, agent
 from sabir.agents.echo import echo
+from sabir.protocols.nlip.door import subscription, websocket
 from sabir.protocols.nlip.wire import cbor
 from sabir.protocols.nlip.wire import json as nlip
 
@@ -133,6 +136,72 @@ def test_a_question_is_answered_on_the_same_connection(serve: Serve, home: Path)
         token = next(part for part in question["submessages"] if part["format"] == "token")
         socket.send(text("Ada", token))
         assert json.loads(socket.recv(timeout=DEADLINE))["content"] == "Hello Ada"
+
+
+def test_any_number_of_questions_wait_without_holding_up_their_answers(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "MAX_UNDER_WAY", 3)
+
+    @agent
+    async def shy(turn: Turn) -> str:
+        return f"Hello {(await turn.ask('Who are you?')).text}"
+
+    with connect(serve(Gateway(shy, home=home)).ws_url + "/nlip/ws/text") as socket:
+        questions = []
+        for _ in range(5):
+            socket.send(text("hi"))
+            questions.append(json.loads(socket.recv(timeout=DEADLINE)))
+        socket.send(json.dumps({"batch": [json.loads(text("hi")), json.loads(text("hi"))]}))
+        questions += json.loads(socket.recv(timeout=DEADLINE))["batch"]
+        for number, question in enumerate(questions):
+            assert question["content"] == "Who are you?"
+            token = next(part for part in question["submessages"] if part["format"] == "token")
+            socket.send(text(f"Ada {number}", token))
+            assert json.loads(socket.recv(timeout=DEADLINE))["content"] == f"Hello Ada {number}"
+
+
+def test_subscriptions_hold_up_nothing_and_are_limited(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "MAX_UNDER_WAY", 3)
+    monkeypatch.setattr(subscription, "MAX_OPEN", 5)
+    served = serve(Gateway(echo, home=home))
+    content = {"topic": "conversation", "since": 1, "seconds": 600}
+    wish = {"format": "structured", "subformat": "json", "label": "subscribe", "content": content}
+    with connect(served.ws_url + "/nlip/ws/text") as socket:
+        socket.send(text("one"))
+        own = next(p for p in json.loads(socket.recv(timeout=DEADLINE))["submessages"] if p["format"] == "token")
+        message = text("Tell me.", wish, own, messagetype="control")
+        for _ in range(6):
+            socket.send(message)
+        refused = json.loads(socket.recv(timeout=DEADLINE))
+        assert refused["content"] == "at most 5 subscriptions of one caller"
+        socket.send(text("still there?"))
+        assert json.loads(socket.recv(timeout=DEADLINE))["content"] == "You said: still there?"
+        over_http = httpx2.post(served.url + "/nlip", content=message, headers={"accept": "text/event-stream"})
+        assert over_http.status_code == 429
+    end = time.monotonic() + DEADLINE
+    while served.gateway.services.subscriptions:  # nobody listens any more
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_defect_is_answered_and_shows_nothing(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(subscription.Subscription, "of", fails)
+    with connect(serve(Gateway(echo, home=home)).ws_url + "/nlip/ws/text") as socket:
+        socket.send(text("hi", messagetype="control"))
+        answer = str(socket.recv(timeout=DEADLINE))
+        assert "something here failed" in answer and "hunter2" not in answer
+        monkeypatch.undo()
+        socket.send(text("hi"))
+        assert json.loads(socket.recv(timeout=DEADLINE))["content"] == "You said: hi"
+    assert [record.message for record in caplog.records] == ["a message over WebSocket failed"]
 
 
 def test_going_away_cancels_what_is_under_way(serve: Serve, home: Path) -> None:

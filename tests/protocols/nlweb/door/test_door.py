@@ -16,6 +16,7 @@ from protocols.nlweb.wire.test_wire import SEED
 from sabir import Gateway, agent
 from sabir.agents.echo import echo
 from sabir.guard import Quotas
+from sabir.protocols.nlweb.door.who import MAX_READ
 from sabir.turn import Turn
 
 
@@ -312,6 +313,23 @@ def test_who_finds_agents_by_their_cards(client: httpx2.Client, gateway: Served)
     everyone = client.get("/who", params={"query": ""}).json()["results"]
     assert {row["definition"]["name"] for row in everyone} == {"shop", "echo", "asker", "broken", "stepper", "harbour"}
     assert client.post("/who", json={"query": {"text": "", "domain": "pumpkins-r-us.com"}}).json()["results"]
+
+
+def test_who_compares_only_the_beginning_of_a_long_text(
+    client: httpx2.Client, gateway: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def held(self: object, text: str) -> dict[str, float]:
+        seen.append(text)
+        return {}
+
+    monkeypatch.setattr(type(gateway.gateway.services.agents["shop"]), "held", held)
+    long = "pumpkin" * 4000
+    assert client.post("/who", json={"query": {"text": long}}).status_code == 200
+    assert seen and all(len(text) <= MAX_READ for text in seen)
+    refused = client.post("/who", json={"query": {"text": long * 2}})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
 def test_who_tells_every_way_to_each_agent(client: httpx2.Client, gateway: Served) -> None:

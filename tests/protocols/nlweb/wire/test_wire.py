@@ -201,6 +201,14 @@ def test_the_flat_request_is_refused_with_its_own_nested_form_w7() -> None:
     assert nlweb.decode_ask(json.dumps(shown).encode()).query.text == "some text"
 
 
+@pytest.mark.parametrize("session", ["abc", 5, [1], True])
+def test_a_flat_request_with_a_section_that_is_no_object_is_shown_a_nested_form_w7(session: object) -> None:
+    flat = {"query": "soup", "meta": {"session_context": session}, "conversation_id": "c"}
+    with pytest.raises(BadMessage, match="nested form"):
+        nlweb.decode_ask(json.dumps(flat).encode())
+    assert nested(flat)["meta"] == {"session_context": {"conversation_id": "c"}}
+
+
 @pytest.mark.parametrize(
     "pairs",
     [
@@ -461,6 +469,21 @@ def test_numbers_and_booleans_of_the_url_are_read_from_text() -> None:
 def test_who_needs_a_text(value: object) -> None:
     with pytest.raises(BadMessage, match=r"\$\.query\.text: expected text that says what to look for.*it is missing"):
         who_of(value)
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ({"text": "a" * 32_769}, "text"),
+        ({"text": "x", "domain": "a" * 257}, "domain"),
+        ({"text": "x", "type": "a" * 257}, "type"),
+        ({"text": "x", "capabilities": ["a" * 257]}, "capabilities"),
+        ({"text": "x", "capabilities": ["a"] * 101}, "capabilities"),
+    ],
+)
+def test_who_is_refused_what_is_too_long_to_compare_with_every_agent(query: dict[str, Any], where: str) -> None:
+    with pytest.raises(TooLarge, match=rf"\$\.query\.{where}: expected at most"):
+        who_of({"query": query})
 
 
 def test_who_with_an_empty_text_looks_for_everybody() -> None:

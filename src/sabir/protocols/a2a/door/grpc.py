@@ -6,6 +6,7 @@ only on loopback.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from sabir.guard import Credentials
 from sabir.guard.quotas.rates import is_loopback
 from sabir.http.admission import Admission
 from sabir.http.door import DoorContext
+from sabir.http.fallback import BROKEN
 from sabir.http.request import hops_of
 from sabir.limits import BYTES_AS_A_VALUE, FEW_BYTES
 from sabir.protocols.a2a.wire import content as wire
@@ -41,6 +43,8 @@ try:
     from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 except ImportError as missing:
     raise MissingExtra("A2A over gRPC", "a2a-grpc") from missing
+
+logger = logging.getLogger("sabir")
 
 _OLD: Final = f"/{a2a_v0_3_pb2.DESCRIPTOR.services_by_name['A2AService'].full_name}/"
 _KINDS: Final = {JSON_RPC_ERROR_CODE_MAP[kind]: kind for kind in A2A_ERROR_MAPPING}
@@ -246,7 +250,10 @@ async def report_errors(context: Any, old: CompatGrpcHandler | None = None) -> A
 
     try:
         yield seen
-    except (A2AError, SabirError) as exc:
+    except grpc.aio.AbortError:
+        raise
+    except Exception as raised:
+        exc = raised if isinstance(raised, A2AError | SabirError) else _broken()
         for admission in admissions:
             exc = await admission.rejected(exc)
         problem = problem_of(exc)
@@ -254,6 +261,12 @@ async def report_errors(context: Any, old: CompatGrpcHandler | None = None) -> A
         if old is not None and kind is not None and not problem.carried:
             await old.abort_context(kind(problem.text), context)
         await abort(context, exc, problem)
+
+
+def _broken() -> SabirError:
+    """What the caller learns of a defect; gRPC itself would send the text of the exception."""
+    logger.exception("%s failed", _PATH.get())
+    return SabirError(BROKEN)
 
 
 async def abort(context: Any, exc: SabirError | A2AError, problem: RpcProblem) -> None:

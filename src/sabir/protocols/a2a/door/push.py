@@ -38,6 +38,7 @@ from .task_view import events_of, updates, view_of
 logger = logging.getLogger("sabir.a2a")
 
 SPACE: Final = "a2a-push"
+MAX_ID: Final = 256  # characters
 MAX_PER_TASK: Final = 8
 LEASE: Final = 30.0  # seconds; a node that does not renew loses its receivers to the others
 PAUSES: Final = (0.5, 2.0, 8.0)  # seconds between attempts; then the notification is dropped, and the next is sent
@@ -84,18 +85,19 @@ class Webhooks:
         """Notify this receiver of every event after ``since``. A configuration with the same id is replaced.
 
         Raises:
-            BadMessage: the URL is missing, or its token or credentials do not fit into a header.
+            BadMessage: the URL is missing, the id too long, or its token or credentials do not fit into a header.
             Forbidden: the egress rules do not allow this address.
             RateLimited: the task has too many receivers.
         """
         await self.check(config)
         kept = pb.TaskPushNotificationConfig()
         kept.CopyFrom(config)
-        kept.id = config.id[:64] or uuid4().hex
+        kept.id = config.id or uuid4().hex
         kept.task_id = task.id
-        if len(await self._of(task.id)) >= MAX_PER_TASK:
-            raise RateLimited(f"at most {MAX_PER_TASK} receivers a task", retry_after=60.0)
         key = f"{task.id}/{kept.id}"
+        others = [record for record in await self._of(task.id) if record.key != key]
+        if len(others) >= MAX_PER_TASK:
+            raise RateLimited(f"at most {MAX_PER_TASK} receivers a task", retry_after=60.0)
         receiver = PushReceiver(MessageToDict(kept), task.id, caller, version, since, self._node, time.time() + LEASE)
         await self._store.put(Record(SPACE, key, self._sealed(key, receiver), task.owner, task.expires))
         self._start(key)
@@ -105,6 +107,8 @@ class Webhooks:
         """Reject a receiver that could not be notified; raises as ``create`` does."""
         if not config.url:
             raise BadMessage(wire.PROTOCOL, "$.url", "the URL of the receiver, which is required")
+        if len(config.id) > MAX_ID or not config.id.isprintable():
+            raise BadMessage(wire.PROTOCOL, "$.id", f"at most {MAX_ID} printable characters")
         for field, value in (("token", config.token), ("authentication", _credential(config))):
             if not (value.isascii() and value.isprintable()):
                 raise BadMessage(wire.PROTOCOL, f"$.{field}", "letters that an HTTP header can hold")

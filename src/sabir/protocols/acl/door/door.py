@@ -29,6 +29,7 @@ from sabir.http.request import json_of as checked_json
 from sabir.http.response import COMMENT, refusal_headers, send_events, send_json, start_events
 from sabir.limits import check_cost
 from sabir.message import JSON
+from sabir.numerals import whole_number
 from sabir.protocols.acl.door.context import AclContext
 from sabir.protocols.acl.wire.acts import ACTS, PROTOCOL
 from sabir.protocols.acl.wire.envelope import NAME, NAME_FORM, VERSION, Envelope, json_of
@@ -218,9 +219,9 @@ class Acl(Door):
                 return await respond(limited, 200, {"acknowledged": await self._acknowledged(agent, inbox, given)})
             if scope["method"] != "GET":
                 raise BadMethod(PROTOCOL, "method", "GET, POST")
-            last = headers.get(b"last-event-id", b"").decode("latin-1")
-            if last.isascii() and last.isdigit():
-                await inbox.acknowledge(int(last[:18]))
+            last = whole_number(headers.get(b"last-event-id", b"").decode("latin-1"))
+            if last is not None:
+                await inbox.acknowledge(last)
             if accept_of(headers.get(b"accept", b"")).wants_json:
                 return await respond(limited, 200, await self._listed(agent))
             await self._stream(inbox, admission, receive, limited, ide=False)
@@ -273,9 +274,9 @@ class Acl(Door):
                 await self.check_reader(named, caller)
             agents = [named] if named is not None else await self.owners.names_of(caller)
             inbox = Inbox(self.dialogues, agents, self.is_stopping)
-            last = headers_of(scope).get(b"last-event-id", b"").decode("latin-1")
-            if last.isascii() and last.isdigit():
-                await inbox.acknowledge(int(last[:18]))
+            last = whole_number(headers_of(scope).get(b"last-event-id", b"").decode("latin-1"))
+            if last is not None:
+                await inbox.acknowledge(last)
             await self._stream(inbox, admission, receive, limited, ide=scope["path"] == "/mcp-events")
         except (SabirError, Rejected) as exc:
             await self._refuse(limited, exc, admission)

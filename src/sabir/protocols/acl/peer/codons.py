@@ -107,7 +107,7 @@ async def delegate(
 def cheapest(proposals: Sequence[Envelope]) -> Sequence[Envelope]:
     """The proposal with the lowest price."""
     priced = [proposal for proposal in proposals if isinstance(proposal.payload.get("price"), int | float)]
-    return sorted(priced or proposals, key=lambda proposal: float(proposal.payload.get("price") or 0.0))[:1]
+    return sorted(priced, key=lambda proposal: proposal.payload["price"])[:1] or proposals[:1]
 
 
 class Awarded(msgspec.Struct, frozen=True):

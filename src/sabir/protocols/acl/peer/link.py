@@ -19,6 +19,7 @@ from sabir.http.error_body import reason_in
 from sabir.http.event_stream import read_events
 from sabir.http.wire_log import request_head, response_head
 from sabir.misfits import NOT_JSON
+from sabir.numerals import whole_number
 from sabir.protocols.acl.wire.envelope import Envelope, encode
 from sabir.protocols.options import PeerOptions
 from sabir.protocols.peer import Identity, OnWire, choose, origin_of, without_credentials
@@ -103,7 +104,7 @@ class Link:
                     response, self.address, MAX_BYTES, on_line=lambda line: self._show("received", line)
                 )
                 async for event in events:
-                    yield int(event.id) if event.id.isdigit() else 0, event.data.encode()
+                    yield whole_number(event.id) or 0, event.data.encode()
             finally:
                 await response.aclose()
         except httpx2.DecodingError:

@@ -7,6 +7,7 @@ and decode it.
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -228,16 +229,19 @@ def seconds_of(given: float | str | None) -> float | None:
     """The seconds of a number, or of an ISO 8601 duration such as ``PT5M``; None if it is neither (A-6)."""
     if given is None or isinstance(given, bool):
         return None
-    if isinstance(given, int | float):
-        return float(given)
-    text = given.strip().upper()
     try:
-        return float(text)
-    except ValueError:
-        pass
-    found = _DURATION.fullmatch(text)
-    if found is None or text in ("P", "PT"):
+        seconds = float(given)
+    except OverflowError:
         return None
+    except ValueError:
+        seconds = _seconds_in(str(given).strip().upper())
+    return seconds if math.isfinite(seconds) else None
+
+
+def _seconds_in(duration: str) -> float:
+    found = _DURATION.fullmatch(duration)
+    if found is None or duration in ("P", "PT"):
+        return math.nan
     return sum(_SECONDS[unit] * float(count) for unit, count in found.groupdict().items() if count)
 
 

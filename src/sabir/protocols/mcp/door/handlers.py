@@ -43,6 +43,7 @@ from .turns import Context, Finish, Turns, can_fill_in
 Json = dict[str, Any]
 PAGE: Final = 500  # entries of a list page
 MAX_SUBSCRIBED: Final = 1000
+MAX_URI: Final = 4096  # characters of a URI that a session keeps
 OURS: Final = "sabir://"
 _HINT: Final = CacheHint(ttl_ms=30_000, scope="private")
 _HINTS: Final[dict[Any, CacheHint]] = dict.fromkeys(
@@ -396,6 +397,8 @@ class McpEndpoint:
         if len(subscribed) >= MAX_SUBSCRIBED:
             raise MCPError(wire.INVALID_REQUEST, f"at most {MAX_SUBSCRIBED} subscriptions a session")
         uri = str(params.uri)
+        if len(uri) > MAX_URI:
+            raise MCPError(wire.INVALID_PARAMS, f"mcp: at $.params.uri: expected at most {MAX_URI} characters")
         watched = await self._watched(context, uri, _resource_notifier(context, ctx))
         if watched is not None:
             context.state.setdefault("watched", {})[uri] = watched

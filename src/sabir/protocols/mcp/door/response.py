@@ -22,7 +22,7 @@ from starlette.types import Send
 
 from sabir.errors import BadInput, BadMessage, NotFound, RateLimited, SabirError, Unauthenticated
 from sabir.guard import Credentials
-from sabir.guard.quotas.rates import Rates
+from sabir.guard.quotas.rates import Rates, rate_limit_key
 from sabir.http.admission import Admission
 from sabir.http.response import refusal_headers, send_empty, send_events, send_json, start_events
 from sabir.protocols.mcp.wire import content as wire
@@ -63,9 +63,11 @@ class McpRequestContext:
 class McpSession:
     """A session of a version that has them, while it is in memory here."""
 
-    def __init__(self, session_id: str, owner: str, connection: Connection) -> None:
+    def __init__(self, session_id: str, caller: Caller, connection: Connection) -> None:
         self.id = session_id
-        self.owner = owner
+        self.owner = caller.id
+        # Anonymous callers share one id, so their address distinguishes them.
+        self.holder = rate_limit_key(caller.address) if caller.is_anonymous else caller.id
         self.connection = connection
         self.state: dict[str, Any] = {}
         self.running: dict[str, tuple[asyncio.Task[Any] | None, Channel]] = {}

@@ -14,8 +14,9 @@ authentication, rate limits, audit and errors before the protocol.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -45,7 +46,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
-from sabir.errors import BadMessage, BadMethod, NotFound, RateLimited, SabirError, Unauthenticated
+from sabir.errors import BadMessage, BadMethod, NotFound, RateLimited, SabirError, TooLarge, Unauthenticated
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
 from sabir.http.disconnect import DisconnectWatcher, disconnected
@@ -61,6 +62,7 @@ from .response import DOOR, SILENT, WATCH_AFTER, Channel, McpRequestContext, Mcp
 
 PATH: Final = "/mcp"
 MAX_SESSIONS: Final = 10_000  # kept in memory; a dropped sealed one is reopened when it is used again
+MAX_CLIENT: Final = 8192  # bytes of a client's capabilities; its session keeps them, and the header carries them
 _BY_THE_KERNEL: Final = frozenset({"ping", "logging/setLevel", "server/discover"})  # no handler of ours charges them
 _INVALID: Final = frozenset({wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST, wire.INVALID_PARAMS})
 _TYPES: Final = ("application/json",)
@@ -118,9 +120,7 @@ class StreamableHttpApp:
                     serve = self._modern if modern else self._legacy
                     await serve(server, context, headers, body, scope, receive, answer)
                 case "GET" if not modern:
-                    await self._listen(
-                        self._session(context, headers), receive, admission.with_rate_limit_headers(send)
-                    )
+                    await self._listen(self._session(context, headers), receive, send, admission)
                 case "DELETE" if not modern:
                     await self._end(self._session(context, headers), answer)
                 case _:
@@ -279,16 +279,27 @@ class StreamableHttpApp:
             "c": client.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
             "n": client.client_info.name[:64],
         }
+        if len(encode(about)) > MAX_CLIENT:
+            raise TooLarge("mcp", "$.params.capabilities", f"at most {MAX_CLIENT} bytes")
+        connection.client_params = _client_of(about)
         session_id = self.services.seal.seal(_SEALED, encode(about), caller.id)
         connection.session_id = session_id
         connection.initialized.set()
-        return self._keep(McpSession(session_id, caller.id, connection))
+        return self._keep(McpSession(session_id, caller, connection))
 
     def _keep(self, session: McpSession) -> McpSession:
         self.sessions[session.id] = session
-        while len(self.sessions) > MAX_SESSIONS:
-            self.sessions.popitem(last=False)
+        if len(self.sessions) > MAX_SESSIONS:
+            self._make_room()
         return session
+
+    def _make_room(self) -> None:
+        """Drop some of the sessions that were used longest ago, all of the caller that has most: who opens many loses
+        its own."""
+        holder, count = Counter(session.holder for session in self.sessions.values()).most_common(1)[0]
+        theirs = (session.id for session in self.sessions.values() if session.holder == holder)
+        for session_id in list(islice(theirs, 1 + min(count, MAX_SESSIONS) // 100)):
+            del self.sessions[session_id]
 
     def _session(self, context: McpRequestContext, headers: Mapping[str, str]) -> McpSession:
         """The session of a request: in memory here, or opened from its seal.
@@ -307,16 +318,14 @@ class StreamableHttpApp:
         if sealed is None or session_id in self._ended:
             raise NotFound("session not found; start a new one with initialize")
         about = msgspec.json.decode(sealed)
-        info = {"name": about["n"], "version": ""}
-        client = {"protocolVersion": about["v"], "capabilities": about["c"], "clientInfo": info}
         connection = Connection(
             SILENT,
             protocol_version=about["v"],
             session_id=session_id,
-            client_params=InitializeRequestParams.model_validate(client),
+            client_params=_client_of(about),
         )
         connection.initialized.set()
-        return self._keep(McpSession(session_id, context.caller.id, connection))
+        return self._keep(McpSession(session_id, context.caller, connection))
 
     # -- one request ------------------------------------------------------------------------------
 
@@ -372,9 +381,10 @@ class StreamableHttpApp:
 
     # -- the stream of a session --------------------------------------------------------------------
 
-    async def _listen(self, session: McpSession, receive: Receive, send: Send) -> None:
+    async def _listen(self, session: McpSession, receive: Receive, send: Send, admission: Admission) -> None:
         if session.stream is not None:
             raise BadMessage("mcp", "GET", "one stream a session")
+        send = admission.with_rate_limit_headers(send)
         queue = session.stream = asyncio.Queue()
         answer = McpResponse(send)
 
@@ -392,6 +402,11 @@ class StreamableHttpApp:
                         body = await queue.get()
                 except TimeoutError:
                     body = COMMENT
+                try:
+                    await admission.check_still_valid()
+                except Unauthenticated as exc:
+                    await admission.rejected(exc)
+                    body = b""
                 await send_events(send, body, last=not body)
         finally:
             session.stream = None
@@ -417,6 +432,14 @@ class StreamableHttpApp:
 
 
 AnyKernel = ServerRunner[Any] | Kernel
+
+
+def _client_of(about: Mapping[str, Any]) -> InitializeRequestParams:
+    """A session's client, as far as sessions keep it."""
+    info = {"name": about["n"], "version": ""}
+    return InitializeRequestParams.model_validate(
+        {"protocolVersion": about["v"], "capabilities": about["c"], "clientInfo": info}
+    )
 
 
 def _kernel(

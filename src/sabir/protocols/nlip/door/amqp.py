@@ -34,6 +34,7 @@ from sabir.exchange.request import EventSink, TurnRequest
 from sabir.guard import Credentials
 from sabir.http.admission import Admission
 from sabir.http.door import Door, settings_for
+from sabir.http.fallback import BROKEN
 from sabir.http.request import hops_of
 from sabir.message import Message
 from sabir.protocols.nlip.amqp.broker import Broker
@@ -215,6 +216,9 @@ class NlipAmqp(Door):
         except asyncio.CancelledError:
             incoming.settle("released")
             raise
+        except Exception:
+            logger.exception("a message over AMQP failed")
+            await turn.refuse(SabirError(BROKEN))
         incoming.settle(outcome)
 
     async def _take(
@@ -232,7 +236,7 @@ class NlipAmqp(Door):
                 await turn.answer_batch(turn.batch, lambda item, n: self._ask(letter, item, agent, sender, f":{n}"))
                 return
             ask = self._ask(letter, message, agent, sender)
-            subscription = Subscription.of(self.services, message) if message.messagetype is not None else None
+            subscription = Subscription.of(self.services, message, DOOR) if message.messagetype is not None else None
             if subscription is not None:
                 await turn.notify(subscription, ask.credentials)
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Protocol
 
 from sabir.bus import Bus
@@ -16,6 +17,7 @@ class NlipContext(DoorContext, Protocol):
     envelope: EnvelopeOptions
     topics: Topics
     bus: Bus | None
+    subscriptions: Counter[str]  # open ones, by caller
 
 
 class UploadContext(DoorContext, Protocol):

@@ -197,7 +197,7 @@ class NlipHttp(Door):
 
     def _answer(self, ask: TurnRequest, answer: NlipResponse, options: NlipOptions) -> Awaitable[None]:
         if ask.message.messagetype is not None and options.streams:
-            subscription = Subscription.of(self.services, ask.message)
+            subscription = Subscription.of(self.services, ask.message, DOOR)
             if subscription is not None:
                 return self._notify(subscription, ask.credentials, answer)
         # Control messages are never deferred: the gateway itself answers them.

@@ -57,6 +57,7 @@ from sabir.http.door import Door, MakeServer, typed
 from sabir.http.request import check_content_encoding, credentials_of, headers_of
 from sabir.http.response import refusal_headers, send_json
 from sabir.message import MEDIA, Message, Part, json_part, media_of, printable, uri_part
+from sabir.numerals import whole_number
 from sabir.protocols.nlip.door.context import UploadContext
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.turn import Caller
@@ -367,9 +368,10 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
     value = headers.get(name)
     if value is None:
         return None
-    if not value.isdigit() or len(value) > 18:
+    number = whole_number(value)
+    if number is None:
         raise BadMessage("upload", name, "a number")
-    return int(value)
+    return number
 
 
 def _digest(value: str | None) -> str | None:

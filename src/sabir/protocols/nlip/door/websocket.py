@@ -8,6 +8,7 @@ different conversations concurrently. Disconnecting cancels running turns.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
@@ -34,6 +35,7 @@ from sabir.guard import Credentials
 from sabir.guard.assent import takes_back
 from sabir.http.admission import Admission
 from sabir.http.door import Door, settings_for
+from sabir.http.fallback import BROKEN
 from sabir.http.request import credentials_of, headers_of, hops_of
 from sabir.limits import check_cost
 from sabir.message import Message, Part, json_part, token_kind, uri_part
@@ -45,6 +47,8 @@ from sabir.protocols.nlip.wire.rules import PROTOCOL
 from .batch import Batch
 from .envelope import EnvelopeTurn
 from .subscription import Subscription
+
+logger = logging.getLogger("sabir")
 
 DOOR: Final = "nlip-ws"
 MAX_FAILURES: Final = 10  # decode errors in a row before the connection is closed with 1007
@@ -183,25 +187,28 @@ class Connection:
             await admission.rejected(exc)
             return await self._put(nlip.coded_error(exc), binary, None)
         self._failures = 0
-        await self._free.acquire()
+        slot = _Slot(self._free)
+        await slot.take()
         key = _ordering(message)
         before, passed = self._last.get(key), asyncio.Event()
         self._last[key] = passed
         if isinstance(form, Batch):
-            turn = asyncio.create_task(self._answer_batch(form, binary, passed))
+            turn = asyncio.create_task(self._answer_batch(form, binary, passed, slot))
             self._lines[turn] = form
         else:
-            turn = asyncio.create_task(self._turn(message, _Frames(self, binary, message, form), before, passed))
+            frames = _Frames(self, binary, message, form)
+            turn = asyncio.create_task(self._turn(message, frames, before, passed, slot))
         self._turns.add(turn)
-        turn.add_done_callback(lambda done: self._done(done, key, passed))
+        turn.add_done_callback(lambda done: self._done(done, key, passed, slot))
 
-    async def _answer_batch(self, batch: Batch, binary: bool, passed: asyncio.Event) -> None:
+    async def _answer_batch(self, batch: Batch, binary: bool, passed: asyncio.Event, slot: _Slot) -> None:
         def request(message: Message, _: int) -> TurnRequest:
             self._check_proof()
             return self._ask(message)
 
         async def put(body: bytes) -> None:
             passed.set()  # a turn that asked back goes on; later messages do not wait for it
+            slot.give_back()
             await self.put(body, binary)
 
         await batch.answer(request, put)
@@ -234,16 +241,16 @@ class Connection:
             return line.asks
         return line is not None and line.waiting is not None and not line.waiting.answer.done()
 
-    def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event) -> None:
+    def _done(self, turn: asyncio.Task[None], key: str, passed: asyncio.Event, slot: _Slot) -> None:
         self._turns.discard(turn)
         self._lines.pop(turn, None)
-        self._free.release()
+        slot.give_back()
         passed.set()
         if self._last.get(key) is passed:
             del self._last[key]
 
     async def _turn(
-        self, message: Message, frames: _Frames, before: asyncio.Event | None, passed: asyncio.Event
+        self, message: Message, frames: _Frames, before: asyncio.Event | None, passed: asyncio.Event, slot: _Slot
     ) -> None:
         if before is not None and not (message.is_control and takes_back(message)):
             await before.wait()
@@ -258,6 +265,7 @@ class Connection:
                 await frames.reply(event.message)
             elif isinstance(event, Question):
                 passed.set()  # the answer comes after it on this connection, and must not wait for it
+                slot.give_back()
                 await frames.put(nlip.question_message(event).with_parts(line.tokens))
             elif isinstance(event, Delta | Progress) and (frames.streams or self._sends_pieces(line)):
                 number += 1
@@ -267,9 +275,10 @@ class Connection:
         try:
             self._check_proof()
             frames.check()
-            subscription = Subscription.of(self.services, message) if message.messagetype is not None else None
+            subscription = Subscription.of(self.services, message, DOOR) if message.messagetype is not None else None
             if subscription is not None:
                 passed.set()  # later messages do not wait for the end of the lease
+                slot.give_back()
                 async with aclosing(subscription.notifications(self._credentials)) as found:
                     async for notification in found:
                         await frames.put(notification)
@@ -278,6 +287,9 @@ class Connection:
         except SabirError as exc:
             await self._admission(line).rejected(exc)
             await frames.put(nlip.coded_error(exc, message, line.tokens or message.tokens))
+        except Exception:
+            logger.exception("a message over WebSocket failed")
+            await frames.put(nlip.coded_error(SabirError(BROKEN), message, line.tokens or message.tokens))
 
     def _note_streaming(self, reply: Message) -> None:
         """Apply what a control answer confirms to this connection, even if no token is echoed (D-34)."""
@@ -328,6 +340,26 @@ class Connection:
         packet: Packet = {"type": "websocket.send", **({"bytes": body} if binary else {"text": body.decode()})}
         with suppress(OSError):  # the client disconnected; the reader notices, too
             await self._send(packet)
+
+
+class _Slot:
+    """The place of one turn among those of a connection that run.
+
+    It is given back early by a turn that waits for its caller: the answer to its question needs a place to be read.
+    """
+
+    def __init__(self, free: asyncio.Semaphore) -> None:
+        self._free = free
+        self._is_taken = False
+
+    async def take(self) -> None:
+        await self._free.acquire()
+        self._is_taken = True
+
+    def give_back(self) -> None:
+        if self._is_taken:
+            self._is_taken = False
+            self._free.release()
 
 
 class _Frames:

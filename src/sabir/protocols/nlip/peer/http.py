@@ -33,6 +33,7 @@ from sabir.http.wire_log import request_head, response_head
 from sabir.ids import new_id
 from sabir.limits import Limits
 from sabir.message import Message, Part, json_part, uri_part
+from sabir.numerals import whole_number
 from sabir.protocols.nlip.wire import json as nlip
 from sabir.protocols.peer import Call, Clock, PeerOptions, choose, origin_of, without_credentials
 from sabir.turn import OpensUploads, Turn
@@ -444,7 +445,8 @@ def _is_broken(status: int, body: bytes) -> bool:
 async def _pause(attempt: int, retry_after: str | None, clock: Clock) -> bool:
     """Wait before retrying; False if the remaining time is too short."""
     backoff = 0.1 * 2**attempt * (0.5 + random.random() / 2)
-    seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdigit() else backoff
+    wanted = whole_number(retry_after.strip()) if retry_after is not None else None
+    seconds = backoff if wanted is None else float(wanted)
     if seconds >= clock.left:
         return False
     await asyncio.sleep(seconds)

@@ -17,6 +17,7 @@ import httpx2
 from sabir.errors import PeerRefused, PeerUnavailable, PeerUnreadable
 from sabir.http.error_body import reason_in
 from sabir.message import Message
+from sabir.numerals import whole_number
 from sabir.protocols.peer import origin_of
 
 BLOCK: Final = 256 * 1024
@@ -97,8 +98,8 @@ class Transfer:
             answer = await self._client.head(place, headers=self._credentials(place), timeout=httpx2.Timeout(_READ))
         except httpx2.TransportError:
             return 0
-        offset = answer.headers.get("upload-offset", "0")
-        return int(offset) if answer.is_success and offset.isdigit() else 0
+        offset = whole_number(answer.headers.get("upload-offset", "0")) or 0
+        return offset if answer.is_success else 0
 
     def _credentials(self, place: str) -> dict[str, str]:
         """Credentials are only sent to our peer's own origin."""

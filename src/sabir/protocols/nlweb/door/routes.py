@@ -47,7 +47,7 @@ from sabir.turn import ANONYMOUS, Caller
 from .ask import Asking, NlwebResponse, promise_headers
 from .openapi import document
 from .promises import Promises
-from .who import answer_of, found
+from .who import MAX_READ, answer_of, found
 
 DOOR: Final = "nlweb"
 WAIT: Final = 10.0  # seconds after which a promise is better than silence (W-9)
@@ -338,7 +338,8 @@ class Nlweb(Door):
 
     async def held(self, request: WhoRequest, cards: Sequence[Card]) -> dict[str, float]:
         """How well the sites of these cards match a query: the best score, by the name of the card."""
-        if not request.text.strip():
+        text = request.text[:MAX_READ]
+        if not text.strip():
             return {}
         agents = {card.name: self.services.agents[card.name] for card in cards}
         engines: dict[int, Mapping[str, float]] = {}
@@ -346,7 +347,7 @@ class Nlweb(Door):
         for name, agent in agents.items():
             if isinstance(agent, OfSites):
                 if id(agent.engine) not in engines:
-                    engines[id(agent.engine)] = await agent.held(request.text)
+                    engines[id(agent.engine)] = await agent.held(text)
                 best = engines[id(agent.engine)]
                 scores[name] = max(best.values(), default=0.0) if agent.site is None else best.get(agent.site, 0.0)
         return scores

@@ -18,6 +18,7 @@ from sabir.turn import Caller
 
 VERSION: Final = "0.1"  # of the agent finder draft
 MAX_AGENTS: Final = 50  # agents in a response, by default
+MAX_READ: Final = 2048  # characters of a question that are compared with agents and sites
 _WORD: Final = re.compile(r"[^\W_]{2,}")
 _COMMON: Final = frozenset({
     "a", "an", "and", "any", "are", "can", "do", "does", "find", "for", "give", "has", "have", "how", "in",
@@ -35,8 +36,10 @@ def found(
     ways = _ways(services, caller)
     wanted = (request.type or "agent").lower()
     suiting: list[tuple[float, int, Card]] = []
+    asked = _words([request.text[:MAX_READ]]) - _COMMON
+    capabilities = [_words([capability]) for capability in request.capabilities]
     for place, card in enumerate(services.cards(caller, "nlweb")):
-        score = _score(request, card, (held or {}).get(card.name, 0.0))
+        score = _score(request, asked, capabilities, card, (held or {}).get(card.name, 0.0))
         if score > 0:
             suiting.append((-score, place, card))
     rows: list[dict[str, Any]] = []
@@ -83,7 +86,7 @@ def answer_of(rows: list[dict[str, Any]], request: WhoRequest) -> dict[str, Any]
     return {"_meta": meta, "results": rows}
 
 
-def _score(request: WhoRequest, card: Card, held: float) -> float:
+def _score(request: WhoRequest, asked: set[str], capabilities: list[set[str]], card: Card, held: float) -> float:
     """From 0 to 100: the share of the query's words in the card, or the score of its site, whichever is higher.
 
     Without a text every agent matches; outside the domain, or without a requested capability, none does.
@@ -91,9 +94,8 @@ def _score(request: WhoRequest, card: Card, held: float) -> float:
     if request.domain is not None and request.domain.lower() not in (card.site or "").lower():
         return 0.0
     offered = _words([card.name, *(w for s in card.skills for w in (s.id, s.name, *s.tags))])
-    if any(not _words([wanted]) <= offered for wanted in request.capabilities):
+    if any(not wanted <= offered for wanted in capabilities):
         return 0.0
-    asked = _words([request.text]) - _COMMON
     if not asked:
         return 50.0
     texts = [card.description, card.site or "", *(t for s in card.skills for t in (s.description, *s.examples))]

@@ -48,6 +48,8 @@ ANY_SITE: Final = frozenset({"", "all", "*"})
 MAX_TEXT: Final = 32_768  # characters of a question
 MAX_RESULTS: Final = 1000
 MAX_PREV: Final = 100
+MAX_CAPABILITIES: Final = 100
+MAX_NAME: Final = 256  # characters of a domain, a type or a capability
 
 # The new places of the keys of the flat request before 0.54; any other was a filter.
 FLAT: Final[Mapping[str, tuple[str, str]]] = {
@@ -285,7 +287,9 @@ def nested(flat: Mapping[str, Any]) -> Json:
         place = given.setdefault(section, {})
         *steps, last = name.split(".")
         for step in steps:
-            place = place.setdefault(step, {})
+            if not isinstance(place.get(step), dict):
+                place[step] = {}
+            place = place[step]
         place[last] = [value] if last in ("prev", "memory") and isinstance(value, str) else value
     return given
 
@@ -326,7 +330,27 @@ def who_of(value: object, *, lenient: bool = False) -> WhoRequest:
             PROTOCOL, "$.query.text", f"text that says what to look for (an empty text finds every agent){MISSING}"
         )
     made = read(WhoRequest, asked, "$.query", lenient=lenient)
+    _check_who(made)
     return msgspec.structs.replace(made, meta=_who_meta(given.get("meta"), lenient))
+
+
+def _check_who(request: WhoRequest) -> None:
+    """Every agent is compared with all of a request.
+
+    Raises:
+        TooLarge: it is too long.
+    """
+    if len(request.text) > MAX_TEXT:
+        raise TooLarge(PROTOCOL, "$.query.text", f"at most {MAX_TEXT} characters")
+    if len(request.capabilities) > MAX_CAPABILITIES:
+        raise TooLarge(PROTOCOL, "$.query.capabilities", f"at most {MAX_CAPABILITIES} capabilities")
+    for name, texts in (
+        ("domain", (request.domain or "",)),
+        ("type", (request.type or "",)),
+        ("capabilities", request.capabilities),
+    ):
+        if any(len(text) > MAX_NAME for text in texts):
+            raise TooLarge(PROTOCOL, f"$.query.{name}", f"at most {MAX_NAME} characters")
 
 
 def _who_meta(value: object, lenient: bool) -> WhoMeta:
