@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from time import thread_time
 
-from sabir.agents.site.subject import MAX_LENGTH, with_subject
+from sabir.agents.site.pronouns import with_subject
+from sabir.agents.site.subject import MAX_LENGTH
 from sabir.agents.site.wording import is_greeting
 from sabir.search import Fields, decontextualized, from_text
 from sabir.search.items.types import TYPE_WORDS
@@ -62,7 +63,7 @@ WORDS = tuple(
         for table in (TYPE_WORDS, DIETS, KINDS, MEASURES, NUTRIENTS, COUNTED, ALIASES, ALIKE, COLOURS, FEASTS, CITIES,
                       BELOW, ABOVE, ABOUT, DATE_OPERATORS, STOPWORDS, MONTHS, WEEKDAYS, same_words(),
                       *(glossary(language).terms for language in LANGUAGES))
-        for word in table
+        for word in (sorted(table) if isinstance(table, frozenset) else table)  # the same in each process
     )
 )  # fmt: skip
 NUMBERS = (
@@ -83,6 +84,7 @@ ODD = (
 # Pieces that backtracking patterns are slow on, when they come again and again.
 ADVERSE = ("ー", "の", "漢", "a", "in ", "and, ", "1 ", "between 1 and ", "not ", "'", "-", "the 1st of ", "this may ",
            "next ", "from January to ", "free ", "4 oz ")  # fmt: skip
+BEFORE = "vegan soups under $20"
 PLAIN = "vegan soups under $20 near Boise"
 # How many times the processor time of a plain question any other may take: a busy machine slows both.
 MAX_TIMES = 30
@@ -120,7 +122,7 @@ def _mangled(text: str, chance: random.Random) -> str:
     return text
 
 
-def read(question: str, before: str = "vegan soups under $20") -> float:
+def read(question: str, before: str = BEFORE) -> float:
     """Read a question by every rule there is, as a site agent does; the seconds of processor time that it took."""
     for kept in (parsed_question, detected_language, names.words_of, translations, _is_term):
         kept.cache_clear()  # each time as if for the first time
@@ -151,6 +153,6 @@ def limit_of(question: str) -> float:
     return plain * (MAX_TIMES + len(question) / LETTERS)
 
 
-def is_slow(question: str) -> bool:
+def is_slow(question: str, before: str = BEFORE) -> bool:
     """Whether a question takes too long, three times out of three: it may have been disturbed."""
-    return all(read(question) > limit_of(question) for _ in range(3))
+    return all(read(question, before) > limit_of(question) for _ in range(3))

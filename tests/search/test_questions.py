@@ -1,4 +1,4 @@
-"""The question sets: what visitors ask of 23 sites, and how many answers a careful reader finds right (issue 15).
+"""The question sets: what visitors ask of 29 sites, and how many answers a careful reader finds right (issue 15).
 
 The figures are printed by kind (``pytest -s``). docs/search.md has the figures of each set's first run, before any rule
 was changed for it. That of the fifth set, 132 questions: 87.1 % right, 7.6 % partly right, 5.3 % wrong; by kind (right,
@@ -47,6 +47,14 @@ blind and run on the code before those changes: 75.6 % right and 12.9 % wrong; i
 81.8 % and 8.4 %. After those changes, which nobody made for it, except that pages are read with their text: 77.8 % and
 11.5 %, and 83.8 % and 5.8 %. Its rows that are not ``held`` were then sorted by cause, and general rules were changed
 for the causes: 87.1 % and 2.5 %, and 85.1 % and 4.5 % for the rows that are kept apart, which nobody has read.
+
+The fourteenth set, 330 questions, 240 of them about a swimming pool (in French), a coffee shop and a letting agency,
+was written blind: 66.4 % right and 13.2 % wrong; its third that is kept apart (``held``) 62.7 % and 16.4 %. After its
+other rows had been read and rules were changed for their causes: 95.0 % and 2.3 %, and 69.1 % and 13.6 % for the rows
+that are kept apart. So little of such work helps where nobody looked. The fifteenth set, 240 questions of the kinds
+that fail most about nine of these sites, was written blind to measure what is general: 56.2 % right and 14.6 % wrong by
+rules alone, 57.9 % and 14.6 % with the likeliest sentence where no rule answers (``agents/site/likely.py``). One half of it
+(``held``) is kept apart.
 """
 
 from __future__ import annotations
@@ -84,13 +92,14 @@ MAX_FALSE_YES = 0.02  # of the things that are not there (questions/there.jsonl)
 MIN_TRUE_YES = 0.80
 # Least right, most wrong.
 OWN_LIMITS = {
-    "ninth": (0.86, 0.04),
-    "own_sites": (0.89, 0.02),
-    "tenth": (0.845, 0.05),
+    "ninth": (0.87, 0.03),
+    "own_sites": (0.90, 0.02),
+    "tenth": (0.885, 0.045),
     "eleventh": (0.845, 0.05),
-    "twelfth": (0.85, 0.065),
-    "thirteenth": (0.85, 0.04),
-    "fourteenth": (0.64, 0.15),
+    "twelfth": (0.865, 0.065),
+    "thirteenth": (0.88, 0.03),
+    "fourteenth": (0.85, 0.07),
+    "fifteenth": (0.56, 0.16),
 }
 
 

@@ -349,3 +349,10 @@ async def test_without_an_embedder_words_alone_are_searched(place: tuple[str, Pa
         assert found.hits[0].item.id == "r1"
         assert found.coverage == 1.0
         await engine.settled()
+
+
+async def test_texts_are_compared_in_meaning_with_others(engine: Engine) -> None:
+    await engine.put(shelf())
+    await engine.settled()
+    likest, least = await engine.similarities("a warm soup", ["warm soup", "a cold bicycle"]) or (0.0, 0.0)
+    assert 1.01 > likest > 0.9 > least

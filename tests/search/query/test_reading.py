@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from time import thread_time
+
 import pytest
 
 from sabir.agents.site.agent import Site
 from sabir.events import Reply
 from sabir.message import Message
-from sabir.search import LocalIndex
+from sabir.search import LocalIndex, decontextualized
 from sabir.search.query import words
+from sabir.search.query.budget import READ_BUDGET
+from sabir.search.query.text import MAX_READ
 from sabir.turn import Turn
-from search.generated import ADVERSE, JOINS, OPENERS, WORDS, is_slow, limit_of, questions, read
+from search.generated import ADVERSE, JOINS, NUMBERS, OPENERS, WORDS, is_slow, limit_of, questions, read
 from search.shelf import shelf
 
 
@@ -50,6 +54,40 @@ def test_a_run_of_one_piece_is_read_in_linear_time(piece: str) -> None:
     for length in (299, 399, 8_000):
         question = (piece * length)[:length]
         assert not is_slow(question), (piece, length)
+
+
+@pytest.mark.slow
+def test_a_repetition_of_any_word_that_a_rule_knows_is_read_quickly() -> None:
+    """ "In 1 in 1 …" behind itself took 100 ms: filters were looked for from the start again, and earlier questions
+    had no limit."""
+    slow = []
+    usual = limit_of("")
+    for number, word in enumerate(dict.fromkeys((*OPENERS, *JOINS, *NUMBERS, *WORDS))):
+        form = (f"{word} ", f"{word} 1 ")[number % 2]
+        question = (form * MAX_READ)[: MAX_READ - 1]
+        if read(question, question) > usual and is_slow(question, question):
+            slow.append(form)
+    assert slow == []
+
+
+@pytest.mark.parametrize("piece", ["in 1 1 1 1 ", "for 4 people in 1 ", "what about 1 under $1 and "])
+def test_a_conversation_of_adverse_questions_ends_within_the_budget(piece: str) -> None:
+    question = (piece * MAX_READ)[: MAX_READ - 1]
+    alone = min(_seconds_of(question, 1) for _ in range(3))
+    whole = min(_seconds_of(question, 12) for _ in range(3))
+    assert whole < READ_BUDGET + 3 * alone
+
+
+def _seconds_of(question: str, count: int) -> float:
+    started = thread_time()
+    decontextualized(question, [question] * count)
+    return thread_time() - started
+
+
+def test_a_follow_up_beyond_the_budget_is_asked_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert decontextualized("vegan ones", ["soups"]) == "vegan soups"
+    monkeypatch.setattr("sabir.search.query.followup.READ_BUDGET", 0.0)
+    assert decontextualized("vegan ones", ["soups"]) == "vegan ones"
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ async def test_a_compound_in_the_table_is_taken_apart_if_the_site_has_only_its_p
         ("Wo kann ich mit meinem Hund übernachten?", "de", "where can i stay with my Hund ?"),
         ("¿Tienen recetas?", "es", "do you have recipes ?"),
         ("clases los martes", "es", "clases on tuesdays"),
-        ("Quelle voiture a sept places", "fr", "Quelle voiture in 7 places"),
+        ("Quelle voiture a sept places", "fr", "which voiture a 7 places"),
         ("La piscine est-elle ouverte ?", "fr", "is piscine open ?"),
         ("Wie teuer ist der Helm?", "de", "how much is Helm?"),
         ("溶接の料金はいくらですか", "ja", "how much is 溶接?"),

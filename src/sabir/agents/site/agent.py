@@ -39,7 +39,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sabir.aio import cancel_and_wait
-from sabir.card import Card, Skill
 from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
@@ -57,16 +56,16 @@ from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.languages import accepted
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner, is_time, without_asides
-from sabir.search.query.words import content_words, readable, spaced
+from sabir.search.query.words import content_words, spaced
 from sabir.turn import PastTurn, Turn
 
 from .following import compared, continued, held_to, kept_to
 from .model import SiteModel, grounded
+from .pronouns import with_subject
 from .ranking import Weight, evident, led, settled
-from .request import SiteAsk, SiteMeta, asked_in, json_of
+from .request import MAX_QUESTION, SiteAsk, SiteMeta, asked_in, json_of, question_of
 from .search import POOL, Finding
-from .subject import with_subject
-from .wording import answers_in, introduction, is_greeting, listing, nothing
+from .wording import answers_in, introduction, is_greeting, listing, nothing, site_card
 
 MODES: Final = ("list", "summarize", "generate")
 PATIENCE: Final = 1.0  # how long the end of a list waits for a model; its results do not wait
@@ -105,7 +104,7 @@ class Site:
         self.model = model
         self.patience = PATIENCE  # how long the end of a list waits for the model
         self.weight = weight
-        self.card = _card(site, name, description, tuple(examples))
+        self.card = site_card(site, name, description, tuple(examples))
         self._questions, self._limit, self._now = questions, limit, now
         self._rested = 0.0  # when the model may help with lists again
 
@@ -151,11 +150,12 @@ class Site:
         if missing := await self._missing_site(ask):
             yield Fault(missing, "not_found")
             return
-        if is_greeting(turn.text) and not ask.filters:
+        said = question_of(turn)
+        if is_greeting(said) and not ask.filters:
             yield Reply(Message.text(introduction(self.card)))
             return
         search = _Search(self, ask, turn, self._now(), self._limit)
-        text = without_asides(readable(turn.text))
+        text = without_asides(said)
         searching = asyncio.create_task(search.run(text))
         try:
             done, _ = await asyncio.wait({searching}, timeout=SOON)
@@ -184,25 +184,12 @@ class Site:
         return f"there is no site {unknown[0][:80]!r} here" if unknown and len(unknown) == len(names) else ""
 
 
-def _card(site: str | None, name: str | None, description: str, examples: tuple[str, ...]) -> Card:
-    title = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", site or "sites").strip("-._") or "site"
-    words = description or (f"Answers questions about {site}" if site else "Answers questions about the sites here")
-    skill = Skill(
-        id="ask",
-        name=f"Ask {site or 'the sites'}",
-        description="Finds items by words and meaning, with filters, follow-up questions and sources",
-        tags=("search", "nlweb", *((site,) if site else ())),
-        examples=examples,
-    )
-    return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
-
-
 class _Search(Finding):
     """One question: parsed, searched, clarified and searched again."""
 
     def __init__(self, agent: Site, ask: SiteAsk, turn: Turn, now: datetime, limit: int) -> None:
         super().__init__(agent.engine, agent.site, ask, now, limit)
-        self._agent = agent
+        self._agent, self.said = agent, question_of(turn)
         self.model, self.weight, self.turn = agent.model, agent.weight, turn
         self._searched: dict[str, Any] = {}  # the filters of the last search
         self.before = ""  # the name of the thing that was asked about before
@@ -385,7 +372,7 @@ class _Search(Finding):
         far_off = _FAR_OFF if self.is_far_off else ""
         meta = SiteMeta(
             question=self.question,
-            rewritten=self.question.split() != self.turn.text.split(),
+            rewritten=self.question.split() != self.said.split(),
             applied=tuple(item for item in (*self.parsed.said, self.parsed.ordered) if item),
             ignored=self.parsed.ignored,
             total=self.total,
@@ -405,23 +392,23 @@ class _Search(Finding):
         note = " ".join(item for item in (self.note, self.beside) if item)
         found = listing(self.hits, self.start, self.parsed, note, self.coverage)
         if self._is_there():
-            found = f"{yes(language_of(self.turn.text))}\n{found}"
+            found = f"{yes(language_of(self.said))}\n{found}"
         if self.unmet:
             return f'Nothing here meets "{self.unmet}". What comes closest:\n{found}'
         return f"{_FAR_OFF} What comes closest:\n{found}" if self.is_far_off else found
 
     def _is_there(self) -> bool:
         """Whether what "do you have …?" asks for is plainly there: the best result has it, or is called so."""
-        if not asks_whether_there(self.turn.text) or not self.hits or self.start or self._statement:
+        if not asks_whether_there(self.said) or not self.hits or self.start or self._statement:
             return False
         best = self.hits[0]  # a question only asks; its answer may be no
         is_doubtful = "Question" in best.item.types or self.is_far_off or self.is_weighed
         if is_doubtful or self.unmet or self.note or self.parsed.ignored:
             return False
         if self.said_in:  # only a word of a name is sure to mean the same; Japanese may have lost a word
-            return self.said_in != "ja" and is_called(self._meant(self.worded), best.item)
+            return self.said_in != "ja" and is_called(self.meant(self.worded), best.item)
         is_sure = best.score >= _SURE and (self._is_only_named() or self.has_all(best))
-        return is_sure or is_called(self._meant(glossed(self.question, language_of(self.question))), best.item)
+        return is_sure or is_called(self.meant(glossed(self.question, language_of(self.question))), best.item)
 
     def _is_only_named(self) -> bool:
         """Whether the question has nothing but the name of a thing: "親子丼はありますか"."""
@@ -431,7 +418,7 @@ class _Search(Finding):
     def _previous(self) -> tuple[str, ...]:
         if self.ask.prev is not None:
             return self.ask.prev
-        return tuple(past.asked.text for past in self.turn.conversation.turns if past.asked.text)
+        return tuple(past.asked.text[:MAX_QUESTION] for past in self.turn.conversation.turns if past.asked.text)
 
     def _understood(self) -> tuple[str, ...]:
         """Earlier questions as they were understood, without answers to follow-up questions ("breakfast") and small
@@ -471,7 +458,8 @@ class _Search(Finding):
             return named
         language = language_of(text)
         previous = tuple(glossed(item, language) for item in self._understood())
-        return decontextualized(glossed(text, language), previous, names) if previous else text
+        joined = decontextualized(english := glossed(text, language), previous, names)
+        return text if not previous or joined == english else joined
 
     async def _in_patience(self, call: Callable[[SiteModel], Awaitable[T]], otherwise: T) -> T:
         """The model's output before the list is due, or the result without it."""

@@ -6,6 +6,7 @@ first, what is left out, what is quoted, and whether anything here is about the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -14,16 +15,18 @@ import msgspec
 from sabir.search import Hit, SearchQuery
 from sabir.search.answers.coverage import Measure, measured
 from sabir.search.engine.rank import falling
+from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked, begins_open, is_yes_no
 from sabir.search.query.conditions import Condition, During, In, Near, Not, Range, meets
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import asks_elsewhere, only_filters
 from sabir.search.query.text import MAX_READ, is_prose
-from sabir.search.query.words import content_words, tokens
+from sabir.search.query.words import tokens
 
 from .having import has_what_is_asked
 from .home import of_home
+from .likely import state_likely
 from .narrowing import is_period
 from .sentences import quoted_from
 from .subject import ASKING, Subject
@@ -47,6 +50,7 @@ _CLEAR: Final = 1.2  # times the coverage of the next
 _UNKNOWN: Final = 0.6  # share of a question that nothing here has, above which it is about something else
 _LIKE: Final = 0.42  # closeness in meaning from which something is shown although no word is there
 _SHOWN: Final = 3  # results that are shown only because they come closest
+_ABOUT_AS_WELL: Final = 0.8  # share of the best score
 _UNSURE: Final = 59.0  # of what covers it all, at most: a fallback makes nothing sure, and so no "yes" of it
 _SCORE: Final = 49.0  # of what covers a question in part, at most
 
@@ -59,6 +63,24 @@ async def fall_back(finding: Finding) -> None:
         await _mend(finding)
     if not finding.is_stated and can_be_weighed(finding) and await _leaves_words(finding):
         weigh(finding, *await _all_rows(finding))
+    if not finding.is_stated and _TO_BUY.search(finding.question):
+        _keep_sold(finding)
+    await state_likely(finding)
+
+
+# "A loaf to buy"; not "where to buy a loaf", which may be a shop.
+_TO_BUY: Final = re.compile(
+    r"(?<!\bwhere)(?<!\bhow)(?<!\bwant)(?<!\blike)(?<!\bneed)(?<!\bable)\s+to\s+(?:buy|purchase)(?=\s*(?:$|[,.;?!]|(?:for|as|under)\b))"
+    r"|\bfor\s+sale(?=\s*(?:$|[,.;?!]))",
+    re.IGNORECASE,
+)
+
+
+def _keep_sold(finding: Finding) -> None:
+    """Leave out what cannot be bought, if something that can be matches about as well: a recipe is no loaf to buy."""
+    sold = [hit for hit in finding.pool if any(is_a(kind, "Product") for kind in hit.item.types)]
+    if sold and len(sold) < len(finding.pool) and sold[0].score >= _ABOUT_AS_WELL * finding.pool[0].score:
+        finding.show_all(tuple(sold))
 
 
 async def _leaves_words(finding: Finding) -> bool:
@@ -98,7 +120,7 @@ def _is_open(finding: Finding) -> bool:
 
 def _is_short(finding: Finding, count: int) -> bool:
     """Whether a question has few words; in another language, without those that English does not count."""
-    counts = [len(content_words(text)) for text in (finding.question, finding.worded) if text]
+    counts = [len(finding.meant(text)) for text in (finding.question, finding.worded) if text]
     return len(finding.question) <= MAX_READ and min(counts, default=0) <= count
 
 

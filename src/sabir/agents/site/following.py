@@ -9,15 +9,19 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sabir.search import Condition, Engine, Fields, Item, SearchQuery
-from sabir.search.answers.reading import has, kind_asked, telling
+from sabir.search import Condition, Engine, Fields, Item, OfType, SearchQuery
+from sabir.search.answers.fields import labels, stated_fields
+from sabir.search.answers.reading import has, kind_asked, naming, telling
 from sabir.search.answers.statements import is_unsaid
 from sabir.search.items.attributes import recalled
+from sabir.search.items.types import TYPE_WORDS, is_a
 from sabir.search.query import names
-from sabir.search.query.asking import begins_open, is_yes_no
+from sabir.search.query.asking import asks_whether_there, begins_open, is_asking, is_yes_no
 from sabir.search.query.glossary import glossed, language_of, likenesses
+from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import asks_elsewhere, asks_what_is_on
-from sabir.search.query.words import content_words, tokens
+from sabir.search.query.translated import translations
+from sabir.search.query.words import content_words, spaced, tokens
 
 from .subject import ASKING, MAX_LENGTH, subject_of
 
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from .search import Finding
 
 _GOES_ON: Final = re.compile(
-    r"^\W*(?:(?:ok|okay|thanks|great)[\s,]+)*(?:(?:and\s+|or\s+|but\s+)?(?:what|how)\s+about|and|or|und|oder|y|o|et|ou)\b[\s,]*",
+    r"^\W*(?:(?:ok|okay|thanks|great)[\s,]+)*(?:(?:and\s+|or\s+|but\s+)?(?:what|how)\s+about|and|or|und|oder|y(?!\s+a[\s-]t)|o|et|ou)\b[\s,]*",
     re.IGNORECASE,
 )
 _FEW: Final = 4  # meaningful words of a question that goes on with a thing
@@ -142,16 +146,57 @@ async def held_to(finding: Finding, text: str, before: str, filters: dict[str, A
     """Answer a follow-up by the thing before, if it was read on its own and nothing in it names what it found."""
     english = glossed(text, language_of(text))
     words = [word for word in telling(english) if word not in ASKING]
-    is_asked = begins_open(english) or is_yes_no(english) or "?" in text
+    is_open = begins_open(english)
+    is_asked = is_open or is_yes_no(english) or "?" in text
     is_alone = {*tokens(text), *tokens(english)}.issuperset(tokens(finding.question))
-    is_new = bool(finding.hint) or asks_elsewhere(text) or asks_what_is_on(english) or _names_found(finding, words)
+    is_new = bool(finding.hint) or asks_elsewhere(text) or asks_what_is_on(english)
     if not is_asked or not is_alone or len(words) > _FEW or is_new:
+        return
+    is_found = _names_found(finding, words)
+    # A list is no answer to "how much is it per person?".
+    is_fact = is_open and is_asking(english) and TYPE_WORDS.keys().isdisjoint(words)
+    if is_found and (finding.is_stated or not is_fact):
+        return
+    if (is_open or asks_whether_there(text)) and await _names_another(finding, english, before):
         return
     alone = finding.saved()
     finding.question = f"{text.strip(' ?.!')} {before}?"
     await finding.find(filters)
-    if finding.subject is None or finding.subject.hit.item.name != before:
+    is_held = finding.subject is not None and finding.subject.hit.item.name == before
+    if not is_held or (is_found and not finding.is_stated):
         finding.restore(alone)
+
+
+async def _names_another(finding: Finding, english: str, before: str) -> bool:
+    """Whether a question names a thing or a kind of its own: one here is called so, and the thing before does not have
+    its words."""
+    hits = (await finding.engine.search(SearchQuery(before, finding.own(), 0, _SIBLINGS))).hits
+    one = next((hit.item for hit in hits if hit.item.name == before), None)
+    if one is None:
+        return False
+    fields = (spaced(name) for name, _ in stated_fields(one))
+    own = naming(one).union(*map(tokens, (one.description, one.text, *labels(one), *fields)), ASKING, IDLE)
+    called = [
+        word
+        for hit in finding.pool[:1]
+        for name in (hit.item.name, *map(spaced, hit.item.types))
+        for word in tokens(name)
+    ]
+    language = language_of(finding.question)
+    worded = glossed(finding.worded, language_of(finding.worded))
+    named = (word for text in (english, worded) for word in telling(text))
+    for word in dict.fromkeys(named):
+        forms = (word, *likenesses().get(word, ()), *translations(word, language))
+        if any(has(own, form) for form in forms):
+            continue
+        kind = TYPE_WORDS.get(word)
+        if kind is not None and any(is_a(name, kind) for name in one.types):
+            continue
+        if kind is not None and await finding.engine.count((*finding.own(), OfType((kind,)))):
+            return True
+        if any(has(called, form) for form in forms):
+            return True
+    return False
 
 
 def _names_found(finding: Finding, words: list[str]) -> bool:

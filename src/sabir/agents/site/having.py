@@ -18,7 +18,7 @@ from sabir.search.answers.reading import has, naming
 from sabir.search.answers.statements import field_value, stated_fact
 from sabir.search.items.types import is_a
 from sabir.search.query.asking import asked, asks_whether_there, begins_open, is_yes_no
-from sabir.search.query.words import tokens
+from sabir.search.query.words import fold, tokens
 
 from .subject import MAX_LENGTH, SEARCHES, Subject
 from .weighing import Row, unexplained
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _OF_PLACES: Final = frozenset({"telephone", "email", "address", "openinghours"})
 _HOLDERS: Final = ("Place", "Organization", "Person")
 _HOW: Final = re.compile(r"\bhow\s+(?:do|can|could)\b", re.IGNORECASE)
+_TIMES: Final = frozenset(
+    """today tonight tomorrow morning afternoon evening night now soir soiree matin apres-midi heure heures demain
+    aujourd'hui heute abend abends morgen nacht uhr hoy noche tarde manana hora""".split()  # noqa: SIM905
+)
 _CLEARLY: Final = 0.1  # more worth than the next
 
 
@@ -46,7 +50,9 @@ def has_what_is_asked(
     words = [word for word in measure.words if not word.is_light]
     if not fields or fields[0] != wanted.fields[0] or not words:
         return None
-    about = [row for row in rows if not unexplained(row.covered, finding, measure)]
+    is_open = fields[0] == "openinghours"  # "what time do you close tonight?"
+    left = [(row, unexplained(row.covered, finding, measure)) for row in rows]
+    about = [row for row, missing in left if not missing or (is_open and _TIMES.issuperset(map(fold, missing)))]
     holders = [row for row in about if any(is_a(kind, held) for kind in row.hit.item.types for held in _HOLDERS)]
     holders = [row for row in holders if any(field_value(row.hit.item, field) for field in fields)]
     named = {row.hit.item.id: sum(_names(row, word.forms) for word in words) for row in holders}

@@ -12,7 +12,7 @@ import msgspec
 from sabir.search import Condition, Engine, Not, OfType, Parsed, SearchQuery
 from sabir.search.answers.coverage import Word, forms_of, found_in, texts_of
 from sabir.search.answers.speaking_of import asks_the_same, looks_for_things
-from sabir.search.items.attributes import KIND
+from sabir.search.items.attributes import KIND, recalled
 from sabir.search.items.types import TYPE_WORDS, is_a
 from sabir.search.query.categories import LINKING_WORDS, CategoryCandidate
 from sabir.search.query.conditions import AnyOf, During, Has, Is, Range
@@ -28,6 +28,7 @@ UNASKED: Final = Not(OfType(("Question",)))  # "electric cars" is no category be
 _COMING: Final = 200  # items searched for what comes next
 _PAGE: Final = 50  # things by which the types of a category are judged
 _CATEGORIES: Final = ("category", "recipecategory", "genre")
+_KINDS: Final = (*_CATEGORIES, "recipecuisine", "servescuisine")
 # Words that say no more than that things are wanted: "things to borrow that aren't tools".
 _THINGS: Final = frozenset(
     "thing item stuff product article borrow buy rent hire get sell stock lend shop everything kind sort else".split()  # noqa: SIM905
@@ -86,13 +87,68 @@ async def is_served_elsewhere(
 ) -> bool:
     """ "Where can I rent a bicycle?": whether nothing of the category is for rent, and something else here is that
     speaks of bicycles."""
-    verb = next((word for word in tokens(text) if word in _SERVICES), "")
+    forms = ((word, word.removesuffix("ed"), word.removesuffix("d")) for word in tokens(text))
+    verb = next((form for row in forms for form in row if form in _SERVICES), "")
     if not verb:
         return False
     served = (*where, Has(kinds(verb)))
     if any([await engine.count((*served, condition)) for condition in candidate.conditions]):
         return False
     return await engine.count((*served, Has(kinds(candidate.words)))) > 0
+
+
+async def is_meant_otherwise(
+    engine: Engine, text: str, candidate: CategoryCandidate, where: tuple[Condition, ...]
+) -> bool:
+    """Whether words that may be a category here mean something else."""
+    return (
+        await is_served_elsewhere(engine, text, candidate, where)
+        or await _is_rather_tag(engine, candidate, where)
+        or await _is_rather_name(engine, text, candidate, where)
+    )
+
+
+async def _is_rather_name(
+    engine: Engine, text: str, candidate: CategoryCandidate, where: tuple[Condition, ...]
+) -> bool:
+    """Whether something is called by a word of a short question, and the candidate is another thing that states it in a
+    field of its own: who only teaches "Früherziehung" is not that course."""
+    stated = {one.field for one in inner(candidate.conditions) if isinstance(one, Is)}
+    if (
+        len(content_words(text)) > _SHORT
+        or " " in candidate.words
+        or "name" in stated
+        or stated.issubset((*_KINDS, KIND))
+    ):
+        return False
+    called = Is("name", (candidate.words,))
+    return await engine.count((*where, called, Not(AnyOf(candidate.conditions)), UNASKED)) > 0
+
+
+async def _is_rather_tag(engine: Engine, candidate: CategoryCandidate, where: tuple[Condition, ...]) -> bool:
+    """ "Gifts": whether the only category with the word is about another thing ("Gift Card"), and more things here have
+    the word itself as their tag."""
+    stated = [one for one in inner(candidate.conditions) if isinstance(one, Is)]
+    if " " in candidate.words or not stated or any(one.field not in _KINDS for one in stated):
+        return False
+    named = (await engine.search(SearchQuery("", (*where, AnyOf(candidate.conditions)), 0, _PAGE))).hits
+    tag = Is("keywords", (candidate.words,))
+    if not named or await engine.count((*where, tag)) <= len(named):
+        return False
+    labels = [
+        words
+        for hit in named
+        for field, values in recalled(hit.item).labels.items()
+        if field.casefold() in _KINDS
+        for value in values
+        for part in _PARTS.split(value)
+        if candidate.words in (words := tokens(part))
+    ]
+    return bool(labels) and all(words[-1] != candidate.words for words in labels)
+
+
+_SHORT: Final = 2  # words of a question
+_PARTS: Final = re.compile(r"\s*(?:[&,/>|]|\band\b|\bor\b)\s*", re.IGNORECASE)
 
 
 async def types_of(engine: Engine, where: tuple[Condition, ...]) -> OfType:

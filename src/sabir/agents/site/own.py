@@ -17,8 +17,16 @@ _COMPANY: Final = ("Organization", "LocalBusiness")
 _LOOKED_AT: Final = 60  # things that may be meant
 _FEW: Final = 2  # things of the site's name
 _MUCH: Final = 0.5  # share of the site's own name that a thing's name has
+_HOURS: Final = frozenset({"openingHours", "openingHoursSpecification"})
 _YOU: Final = re.compile(
     r"\b(?:you|your|yours|u|ur|here|on\s+site|onsite|on\s+the\s+premises|this\s+(?:place|site|shop|business|company)|the\s+(?:business|company|team|staff|office)|reception|front\s+desk)\b",
+    re.IGNORECASE,
+)
+# "Your agency" is whoever is asked.
+YOURS: Final = re.compile(
+    r"\byour\s+(?:agency|office|company|business|firm|shop|store|school|hotel|clinic|practice|surgery|museum|library|restaurant"
+    r"|cafe|café|garage|studio|gallery|centre|center|club|branch|team|place|site|reception|headquarters|agence|bureau"
+    r"|magasin|boutique|école|agentur|büro|geschäft|laden|schule|praxis|agencia|oficina|tienda|escuela|clínica)\b",
     re.IGNORECASE,
 )
 _LABEL: Final = re.compile(r"[^a-z0-9]+")
@@ -40,6 +48,8 @@ async def own_thing(engine: Engine, where: tuple[Condition, ...]) -> Hit | None:
         best = [hit for share, hit in named if share == highest]
         return _fullest(best) if len(best) <= _FEW else None  # a whole town may be named like its site
     companies = [hit for hit in hits if any(is_a(kind, above) for kind in hit.item.types for above in _COMPANY)]
+    if len(companies) > 1:  # of a centre and its rooms, the centre is open at some times
+        companies = [hit for hit in companies if not _HOURS.isdisjoint(hit.item.fields)]
     return companies[0] if len(companies) == 1 else None
 
 

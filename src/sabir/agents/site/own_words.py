@@ -8,6 +8,7 @@ from sabir.search import Condition, Engine, SearchQuery
 from sabir.search.items.types import TYPE_WORDS
 from sabir.search.query.conditions import AnyOf, Has, Is
 from sabir.search.query.glossary import FUNCTION_WORDS, glossary, glossed, language_of, same_words, without_idle
+from sabir.search.query.phrasal import in_one_word
 from sabir.search.query.translated import in_words_of
 
 _SPOKEN: Final = 0.1  # share of the items in a language from which a site is in it, too
@@ -24,6 +25,12 @@ _KINDS: Final = frozenset(
 )
 
 
+def _function_words(language: str) -> frozenset[str]:
+    """The words of a language that say nothing of a thing."""
+    known = glossary(language) if language != "en" else None
+    return known.words | {term for term, said in known.terms.items() if not said} if known else frozenset()
+
+
 class SiteWords:
     """The words of the items that meet some conditions."""
 
@@ -33,10 +40,16 @@ class SiteWords:
     async def asked(self, question: str, language: str) -> str:
         """The question in the words of the site; unchanged, if it has them already."""
         if language == "en" and not await self._is_foreign():
-            return question
+            shorter, verb = in_one_word(question)
+            return shorter if verb and await self._has_any((verb,)) else question
         if language == "en" or await self._is_spoken(language, question):
             kept = {*glossary(language).terms, *same_words()} if language != "en" else await self._types() | _KINDS
-            return await in_words_of(question, language, self._has_any, is_foreign=False, kept=kept)
+            idle = _function_words(language)
+
+            async def is_here(words: tuple[str, ...]) -> bool:  # "fils" is no "son", which a French page has anyway
+                return words[0] not in idle and await self._has_any(words)
+
+            return await in_words_of(question, language, is_here, is_foreign=False, kept=kept)
         plain = without_idle(glossed(question, language), language)
         worded = await in_words_of(plain, language, self._has_any, is_foreign=True)
         return " ".join((await self.named(worded)).split()) or question
@@ -47,6 +60,10 @@ class SiteWords:
             return english
         kept = await self._types() | _READ
         return await in_words_of(english, "en", self._has_any, is_foreign=False, kept=kept)
+
+    async def is_in(self, language: str) -> bool:
+        """Whether the site is written in a language."""
+        return await self._is_spoken(language)
 
     async def _is_foreign(self) -> bool:
         """Whether some of the site is in another language than English."""

@@ -21,6 +21,7 @@ from sabir.search.query.field_names import is_kin
 from sabir.search.query.glossary import glossed, language_of, likenesses
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import inner, is_time
+from sabir.search.query.stated import in_english, item_language
 from sabir.search.query.text import from_text
 from sabir.search.query.words import content_words, sentences, tokens
 
@@ -73,12 +74,12 @@ async def quoted(
         return None
     hits = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
     best: tuple[int, Hit, str] | None = None
-    for hit, sentence in _sentences(hits, kind):
-        stated = tokens(sentence)
+    for hit, sentence, said in _sentences(hits, kind):
+        stated = tokens(f"{sentence} {said}") if said != sentence else tokens(sentence)
         own = [word for word in words if _has(stated, word)]
         around = [*stated, *tokens(hit.item.name)]
         is_about = all(_has(around, word) for word in (*words, *content_words(named)))
-        if is_about and own and _in_time(sentence, timed) and (best is None or len(own) > best[0]):
+        if is_about and own and _in_time(said, timed) and (best is None or len(own) > best[0]):
             best = len(own), hit, sentence
     if best is None:
         return None
@@ -86,11 +87,14 @@ async def quoted(
     return Subject(hit, Asked(("articlebody",), about=english), english, f"{hit.item.name}: {sentence}")
 
 
-def _sentences(hits: Sequence[Hit], kind: re.Pattern[str]) -> Iterator[tuple[Hit, str]]:
+def _sentences(hits: Sequence[Hit], kind: re.Pattern[str]) -> Iterator[tuple[Hit, str, str]]:
+    """The sentences with such a value, as written and as the rules read them."""
     for hit in hits[:_LOOKED_AT]:
+        language = item_language(hit.item)
         for sentence in sentences(f"{hit.item.description}\n{hit.item.text}"[:_READ]):
-            if kind.search(sentence):
-                yield hit, sentence
+            said = in_english(sentence, language)
+            if kind.search(said):
+                yield hit, sentence, said
 
 
 def _in_time(sentence: str, timed: Sequence[During]) -> bool:

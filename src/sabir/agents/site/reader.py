@@ -12,17 +12,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from sabir.search import Condition, Engine, Hit, SearchQuery
+from sabir.search.answers.abroad import beyond
 from sabir.search.answers.denials import denials, left_out, words_denied
 from sabir.search.answers.fields import labels
+from sabir.search.answers.offers import is_sold_out
 from sabir.search.answers.reading import (
+    PRICE,
     WEAK,
     Reading,
+    asks_how_many_come,
     focus,
     has,
     is_narrowed,
     kind_asked,
     naming,
     readings,
+    statements,
     telling,
 )
 from sabir.search.answers.speaking_of import is_only_part
@@ -44,42 +49,80 @@ _LOOKED_AT: Final = 6  # items that are read
 _MAX_WORDS: Final = 10  # that a question has besides those that only ask
 _RANK: Final = 0.3  # what the score of the item counts
 _FIELD: Final = 0.1  # what it counts that a field states it
+# "When was the theatre opened?" does not ask for the day of an event there.
+_BEGAN: Final = re.compile(r"\bwhen\s+(?:was|were)\b.*\b(?:opened|founded|established|launched|built)\b", re.IGNORECASE)
+_OF_EVENTS: Final = frozenset({"startDate", "endDate", "doorTime", "previousStartDate"})
+_TEASER: Final = 0.3  # what it costs that a sentence is only a teaser
+_SHORT_TEASER: Final = 80  # characters
 _LEAST: Final = 0.6  # share of the words that an answer must have
 
 
 async def read_answer(
-    english: str, named: Hit | None, pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...], language: str
+    english: str,
+    named: Hit | None,
+    pool: Sequence[Hit],
+    engine: Engine,
+    where: tuple[Condition, ...],
+    language: str,
+    asked: str = "",
 ) -> Subject | None:
-    """The thing and the statement of it that answer a question; None if none does. ``named``: what it is about."""
-    words = telling(english)
+    """The thing and the statement of it that answer a question; None if none does. ``named``: what it is about;
+    ``asked``: the question in the language of the visitor."""
+    people = asks_how_many_come(english)
+    words = telling(f"{english[: people.start()]} {english[people.end() :]}" if people else english)
     whether = is_yes_no(english)
     kind = None if whether else kind_asked(english)
     if not 1 <= len(words) <= _MAX_WORDS or len(english) > MAX_LENGTH or not (whether or kind or begins_open(english)):
         return None
     if named is None and not whether and WEAK.issuperset(words) and not says_you(english):
         return None  # "when is the open day?" is not about the day on which something is closed
-    hits = [named] if named is not None else await _candidates(english, words, pool, engine, where)
+    hits = [named] if named is not None else await _candidates(english, words, pool, engine, where, asked)
     if whether:
+        hits = _of_the_thing(english, hits) if named is None else hits
         is_of_place = named is None and _OF_VISITORS.match(english) is not None
         meant = [hit for hit in hits if not (is_of_place and _is_unnamed_ware(hit, words))]
         decided = _decided([*meant, *(hit for hit in pool[:_LOOKED_AT] if named is not None)], english, language)
         is_only_mentioned = decided is not None and _asks_for_thing(english) and _is_other_ware(decided.hit, words)
         return None if is_only_mentioned else decided
-    noun = focus(english)
+    noun, is_past = focus(english), _BEGAN.search(english) is not None
     is_plural = kind is None and bool(noun) and f"{noun}s" in fold(english)  # "which books are by …" looks for several
     rows = [
         (hit, reading)
         for hit in hits
         for reading in readings(hit.item, words, kind)
         if (not noun or noun in reading.own or noun in WEAK) and (reading.statement.field or not is_plural)
+        if not (is_past and reading.statement.field in _OF_EVENTS)
     ]
     best = max(rows, key=lambda row: _worth(*row), default=None)
-    if best is None or best[1].fit < _LEAST or is_narrowed(english, best[1]):
-        return None
+    by_name = named is None and not asked  # in other languages, what is before a name may be a verb
+    if best is None or best[1].fit < _LEAST or is_narrowed(english, best[1], by_name):
+        return _only_value(english, words, kind, pool) if best is None and named is None else None
+    if kind is PRICE and not WEAK.union(IDLE).issuperset(best[1].elsewhere):
+        return None  # the hire of a hall with a wheelchair lift is not that of a wheelchair
     hit, reading = best
     if noun and reading.statement.field and _is_shared(reading, rows):
         return None
     return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
+
+
+_PAGES: Final = ("WebPage", "Article")
+
+
+def _only_value(
+    english: str, words: Sequence[str], kind: re.Pattern[str] | None, pool: Sequence[Hit]
+) -> Subject | None:
+    """The only sentence of a page with the asked kind of value, if the page is clearly the best and called by what is
+    asked: "within 45 days" of the page on returns answers "how many days do I have to return a lamp?"."""
+    if kind not in _TIMES or not leads(pool) or not any(is_a(one, of) for one in pool[0].item.types for of in _PAGES):
+        return None
+    item = pool[0].item
+    called = [word for word in words if has(naming(item), word)]
+    said = [one for one in statements(item) if not one.field and kind is not None and kind.search(one.text)]
+    is_it = called and 2 * len(called) >= len(words) and len(said) == 1
+    return _subject(pool[0], english, f"{item.name}: {_ended(said[0].text)}") if is_it else None
+
+
+_TIMES: Final = tuple(kind_asked(question) for question in ("how long", "what time", "what day", "when", "how often"))
 
 
 async def read_denial(
@@ -127,6 +170,20 @@ def _is_other_ware(hit: Hit, words: Sequence[str]) -> bool:
     return _is_ware(hit)
 
 
+_THE: Final = re.compile(
+    r"^\W*(?:is|are|was|were|do|does|did|can|could|has|have|will|would)\s+(?:the|your|this)\s+(?P<thing>[\w'’-]+)", re.I
+)
+
+
+def _of_the_thing(english: str, hits: list[Hit]) -> list[Hit]:
+    """The hits that are called by the thing that is asked about, if any is: whether the turntable comes with a needle
+    is not up to what else has needles."""
+    asked_of = _THE.match(english)
+    words = telling(asked_of["thing"]) if asked_of else []
+    called = [hit for hit in hits if words and all(has(tokens(hit.item.name), word) for word in words)]
+    return called or hits
+
+
 # What visitors may do is asked of the place.
 _OF_VISITORS: Final = re.compile(
     r"^\W*(?:and\s+)?(?:can|could|may|might|must|should|do|are|is)\s+(?:i|we|you|my|our|dogs?|pets?|kids|children)\b",
@@ -145,13 +202,26 @@ def _is_ware(hit: Hit) -> bool:
 
 
 def _worth(hit: Hit, reading: Reading) -> float:
-    return reading.fit + _RANK * hit.score / 100 + (_FIELD if reading.statement.field else 0.0)
+    teaser = _TEASER if _is_teaser(hit, reading.statement.text) else 0.0
+    return reading.fit + _RANK * hit.score / 100 + (_FIELD if reading.statement.field else 0.0) - teaser
+
+
+def _is_teaser(hit: Hit, text: str) -> bool:
+    """Whether a sentence only says what a page is about: "Address, bus, parking."."""
+    is_short = len(text) <= _SHORT_TEASER and not any(char.isdigit() for char in text)
+    return is_short and bool(hit.item.text) and hit.item.description.startswith(text)
 
 
 async def _candidates(
-    english: str, words: Sequence[str], pool: Sequence[Hit], engine: Engine, where: tuple[Condition, ...]
+    english: str,
+    words: Sequence[str],
+    pool: Sequence[Hit],
+    engine: Engine,
+    where: tuple[Condition, ...],
+    asked: str = "",
 ) -> list[Hit]:
-    found = (await engine.search(SearchQuery(" ".join(words), where, 0, _LOOKED_AT))).hits
+    texts = (" ".join(words), asked) if asked else (" ".join(words),)
+    found = [hit for text in texts for hit in (await engine.search(SearchQuery(text, where, 0, _LOOKED_AT))).hits]
     hits: dict[str, Hit] = {}
     is_meant = says_you(english) or asks_whether_there(english) or len(words) <= _SHORT
     own = await own_thing(engine, where) if is_meant else None
@@ -162,12 +232,17 @@ async def _candidates(
 
 def _decided(hits: Sequence[Hit], english: str, language: str) -> Subject | None:
     """Yes or no, by the statement that fits best."""
+    for hit in hits:
+        if nowhere := beyond(hit.item, english):
+            return _subject(hit, english, f"{yes_or_no(False, language)} {nowhere}")
     found = [(hit, said) for hit in hits if (said := by_statement(hit.item, english)) is not None]
     if not found and leads(hits) and (decided := otherwise(hits[0].item, english)) is not None:
         return _subject(hits[0], english, f"{yes_or_no(decided[0], language)} {decided[1]}")
     if not found:
         return None
     hit, (is_so, text, _) = max(found, key=lambda row: row[1][2] + _RANK * row[0].score / 100)
+    if is_so and (variant := is_sold_out(hit.item, english)):
+        return _subject(hit, english, f"{yes_or_no(False, language)} {hit.item.name}: {variant} is not available.")
     return _subject(hit, english, f"{yes_or_no(is_so, language)} {text}")
 
 

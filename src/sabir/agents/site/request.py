@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from sabir.message import Message, Part, json_part
 from sabir.search import Ignored
+from sabir.search.query.words import readable
+from sabir.turn import Turn
+
+MAX_QUESTION: Final = 2_000  # characters of a text that are read; people ask in less
+_MAX_TEXTS: Final = 20  # of a list
 
 
 class SiteAsk(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -54,11 +59,25 @@ def json_of(value: msgspec.Struct) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
+def question_of(turn: Turn) -> str:
+    """The question, in plain text; the beginning of a long one."""
+    return readable(turn.text[:MAX_QUESTION])
+
+
 def asked_in(message: Message) -> SiteAsk:
-    """The content of a message's part "ask".
+    """The content of a message's part "ask", with the beginning of each long text and the last of many questions.
 
     Raises:
         msgspec.ValidationError: it is invalid.
     """
     part = message.labelled("ask")
-    return msgspec.convert(part.value, SiteAsk) if part is not None else SiteAsk()
+    if part is None:
+        return SiteAsk()
+    ask = msgspec.convert(part.value, SiteAsk)
+    return msgspec.structs.replace(
+        ask,
+        prev=tuple(text[:MAX_QUESTION] for text in ask.prev[-_MAX_TEXTS:]) if ask.prev is not None else None,
+        memory=tuple(text[:MAX_QUESTION] for text in ask.memory[:_MAX_TEXTS]),
+        about=ask.about[:MAX_QUESTION],
+        rewritten=ask.rewritten[:MAX_QUESTION],
+    )

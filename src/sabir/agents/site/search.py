@@ -21,7 +21,6 @@ from sabir.search import (
     Ignored,
     Not,
     OfType,
-    OnSite,
     Parsed,
     SearchQuery,
     from_text,
@@ -34,8 +33,8 @@ from sabir.search.items.attributes import recalled
 from sabir.search.query.asking import asks_whether_there
 from sabir.search.query.aspects import CLOSE, apart, coloured, states_colour
 from sabir.search.query.categories import candidates
-from sabir.search.query.conditions import During, Has, holds
-from sabir.search.query.glossary import glossary, glossed, language_of
+from sabir.search.query.conditions import During, Has, Is, holds
+from sabir.search.query.glossary import glossary, glossed, language_of, without_idle
 from sabir.search.query.negation import refused
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.relaxing import (
@@ -48,6 +47,7 @@ from sabir.search.query.relaxing import (
     is_time,
     only_filters,
     unheld,
+    without_day,
 )
 from sabir.search.query.structured import kinds
 from sabir.search.query.text import MAX_READ, is_prose
@@ -60,17 +60,18 @@ from .narrowing import (
     among_others,
     by_own_kinds,
     by_period,
-    is_served_elsewhere,
+    is_meant_otherwise,
     next_events,
     part_apart,
     types_of,
 )
+from .nearly import find_for_anybody, find_nearly
 from .own_words import SiteWords
 from .quoting import site_answer
 from .reader import denied
 from .request import SiteAsk
 from .spoken import SpokenQuestion
-from .stating import SiteQuestion, stated_subject
+from .stating import SiteQuestion, is_brief, stated_subject
 from .subject import Subject, names_one, others_than, subject_of
 
 MAX_RESULTS: Final = 1_000  # results of one answer
@@ -88,7 +89,6 @@ _SURE: Final = 60.0  # from this score, something here is about the question
 _REMOTE: Final = 14.0  # below this score, something is not even related
 _CLOSEST: Final = 3  # results that are shown if none is plainly about the question
 _DOUBTFUL: Final = 25.0  # below this score, even the best is chance, if nothing else was asked for
-_STATED_WORDS: Final = 5  # of a question that one sentence may answer; prose is ranked best by the index alone
 _ALONE: Final = "what was found does not say for how many"
 _UNTIMED: Final = "what was found is not tied to a day"
 _STATED: Final = {"price": "a price", "date": "a date", "stars": "a rating", "totaltime": "a time"}
@@ -134,7 +134,10 @@ class Finding(SpokenQuestion):
 
     async def _find_by_rules(self, filters: dict[str, Any]) -> None:
         """The same by rules; in the words of the site, if the question is in another language."""
-        asked, language = self.question, language_of(self.question)
+        language = language_of(self.question)
+        if language != "en":
+            self.question = await self._spelt()
+        asked = self.question
         self.said_in = ""
         words = SiteWords(self.engine, self.own())
         self.worded = worded = await words.asked(asked, language) if len(asked) <= MAX_READ else asked
@@ -191,13 +194,15 @@ class Finding(SpokenQuestion):
             spoken = msgspec.structs.replace(spoken, text=self.question)
         else:
             spoken = from_text(await self._in_english(), known, self.now)
+        spoken = without_day(spoken)
         if only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")
         spoken = await by_own_kinds(self.engine, spoken, self.own())
         spoken = await among_others(self.engine, await by_period(self.engine, spoken, self.own()), self.own())
         given = await self._given(filters, known)
         self._ruled = len(given.conditions) + len(spoken.conditions)
-        spoken = await self._categorized(given, spoken, known)
+        if "openinghours" not in spoken.about:  # what is asked for tells the thing that has it
+            spoken = await self._categorized(given, spoken, known)
         if spoken.order and only_filters(spoken):
             spoken = msgspec.structs.replace(spoken, text="")  # everything that meets it is sorted
         self.parsed = await resolved(given | spoken, self.engine)
@@ -217,16 +222,21 @@ class Finding(SpokenQuestion):
     async def _state_described(self, known: Fields) -> None:
         """State the fact of the one thing that has every word of the question, or what a page says of it."""
         is_own = not self.filters and self.ask.min_score is None
-        if not is_own or self.is_stated or len(content_words(self.question)) > _STATED_WORDS:
+        asked = self.question if self.subject is None else self.subject.rest
+        if not is_own or self.is_stated or not is_brief(self.meant(asked)):
             return
-        language = self.said_in or language_of(self.question)
-        english = glossed(self.question, language_of(self.question))
-        is_there = asks_whether_there(self.question) or asks_whether_there(english)
-        found = await stated_subject(
-            SiteQuestion(english, language, self.engine, self.own(), known, self.now, self.pool, self.subject, is_there)
-        )
+        found = await stated_subject(self.asked_of_site(known))
         if found is not None:
             await self.state(found)
+
+    def asked_of_site(self, known: Fields) -> SiteQuestion:
+        """The question, with what was found for it."""
+        said_in = language_of(self.question)
+        english = without_idle(glossed(self.question, said_in), said_in)
+        is_there = asks_whether_there(self.question) or asks_whether_there(english)
+        asked = self.question if english != self.question else ""
+        heard = (english, self.said_in or said_in, self.engine, self.own(), known, self.now)
+        return SiteQuestion(*heard, self.pool, self.subject, is_there, asked)
 
     async def state(self, found: Subject) -> None:
         """Answer by what a thing states."""
@@ -261,6 +271,8 @@ class Finding(SpokenQuestion):
         if not self.pool and self.parsed.text and asks_for_anything(self.parsed.text):
             self.parsed = msgspec.structs.replace(self.parsed, text="")  # everything, newest first
             await self._search()
+        if not self.pool:
+            await find_for_anybody(self, self._depth)
         if not self.pool and (free := freed(spoken, is_time, _UNTIMED)) is not None:
             await self._find_untimed(await resolved(given | free, self.engine))
             self._ruled = len(self.parsed.conditions)
@@ -276,7 +288,7 @@ class Finding(SpokenQuestion):
         if not self.pool and not self.hint:
             await self._find_regardless()
         if not self.pool and not self.hint:
-            await self._find_nearly()
+            await find_nearly(self, self._depth)
 
     async def _widen(self) -> None:
         """If there are few restaurants, add other places that serve food, and so on."""
@@ -305,10 +317,13 @@ class Finding(SpokenQuestion):
             key=lambda candidate: not (candidate.sure or candidate.is_foreign),
         ):
             words = tokens(candidate.words)
-            if not read.isdisjoint(words) or await is_served_elsewhere(self.engine, spoken.text, candidate, where):
+            if not read.isdisjoint(words) or await is_meant_otherwise(self.engine, spoken.text, candidate, where):
                 continue
             for condition in candidate.conditions:
                 if await self.engine.count((*where, condition, UNASKED)) < candidate.least:
+                    continue
+                named = (Is("name", candidate.names), Not(condition)) if candidate.names else ()
+                if named and await self.engine.count((*where, *named)):
                     continue
                 if not candidate.sure and not (candidate.is_foreign and not await self._is_here(candidate.words)):
                     best = best or await self._best(spoken.text, where)
@@ -337,7 +352,7 @@ class Finding(SpokenQuestion):
 
         A model judges for itself, and while vectors are missing scores say too little.
         """
-        words = self._meant(self.parsed.text)
+        words = self.meant(self.parsed.text)
         if not words or is_prose(self.parsed.text) or self.ask.min_score is not None:
             return
         if only_filters(self.parsed) or not self.pool:
@@ -354,7 +369,7 @@ class Finding(SpokenQuestion):
             self.total = len(kept)
             self._show(kept)
 
-    def _meant(self, text: str) -> list[str]:
+    def meant(self, text: str) -> list[str]:
         """The meaningful words of a text in the language of the question."""
         language = language_of(self.question)
         idle = glossary(language).words if language != "en" else frozenset[str]()
@@ -364,7 +379,7 @@ class Finding(SpokenQuestion):
         """Whether an item has every meaningful word of the question that no condition stands for; a number must be in
         its name."""
         said = {word for words in self.parsed.said for word in tokens(words)}
-        left = [word for word in self._meant(self.parsed.text) if word not in said and word not in IDLE]
+        left = [word for word in self.meant(self.parsed.text) if word not in said and word not in IDLE]
         named, of = tokens(hit.item.name), recalled(hit.item)
         return all(word in named if word.isdigit() else holds(Has(kinds(word)), of) for word in left)
 
@@ -434,23 +449,6 @@ class Finding(SpokenQuestion):
             self.is_remote = True
             self._show(tuple(hit for hit in found.hits if hit.score >= _TAIL * found.hits[0].score))
             self.total = len(self.pool)
-
-    async def _find_nearly(self) -> None:
-        """What meets the conditions, if there are any and nothing that meets them is about the words."""
-        narrowing = [condition for condition in self.parsed.conditions if not isinstance(condition, OnSite)]
-        if not narrowing or not self.parsed.text or self.ask.min_score is not None:
-            return
-        found = await self.engine.search(SearchQuery(self.parsed.text, self.where(), 0, self._depth))
-        if not found.hits:  # not even one of the words
-            found = await self.engine.search(SearchQuery("", self.where(), 0, self._depth))
-        said = {word for words in self.parsed.said for word in tokens(words)}
-        left = (word.strip(" ?!.,;:") for word in self.parsed.text.split())
-        words = " ".join(word for word in left if not said.issuperset(content_words(word)))
-        if found.hits and words:
-            self.parsed = self.parsed.without(words, "nothing that meets the rest is about it")
-            self._show(found.hits[: self.start + self.limit])
-            self.total = len(self.pool)
-            self.unmet = words
 
     async def _find_closest(self) -> None:
         """If one condition excludes everything: say which, and show what meets the others."""
@@ -529,7 +527,7 @@ class Finding(SpokenQuestion):
         if self.subject is not None or self.unmet or not self.pool or self.parsed.order or only_filters(self.parsed):
             return False
         best = self.pool[0]
-        return best.semantic is not None and best.score < _FAR and len(self._meant(self.parsed.text)) > 1
+        return best.semantic is not None and best.score < _FAR and len(self.meant(self.parsed.text)) > 1
 
     async def _find_untimed(self, freed: Parsed) -> None:
         """ "What should I cook tonight?" is not about events tonight: the time filters only what has one."""
@@ -555,7 +553,7 @@ class Finding(SpokenQuestion):
         least = self.ask.min_score if self.ask.min_score is not None else CHANCE
         if self.ask.min_score is None and only_filters(self.parsed):
             least = 0.0  # all of them meet it
-        is_long = self.ask.min_score is None and len(self._meant(text)) > _SHORT  # the tail may matter, too
+        is_long = self.ask.min_score is None and len(self.meant(text)) > _SHORT  # the tail may matter, too
         floor = least if text and not is_long else 0.0
         found = await self.engine.search(SearchQuery(text, where, 0, self._depth, floor, memory))
         if is_long and found.hits and found.hits[0].score < least:

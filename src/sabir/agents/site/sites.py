@@ -168,6 +168,9 @@ class HomeIndex:
     async def search(self, query: SearchQuery) -> Found:
         return await (await self.open()).search(query)
 
+    async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
+        return await (await self.open()).similarities(text, others)
+
     async def count(self, where: tuple[Condition, ...]) -> int:
         return await (await self.open()).count(where)
 

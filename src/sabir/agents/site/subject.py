@@ -13,7 +13,7 @@ from sabir.search import Condition, Engine, Fields, Hit, Not, OfType, Parsed, Se
 from sabir.search.answers.fields import asked_field, covered, flag
 from sabir.search.answers.offers import is_sold_out
 from sabir.search.answers.polarity import obliges
-from sabir.search.answers.reading import has, kind_asked, readings, telling
+from sabir.search.answers.reading import WEAK, has, kind_asked, readings, telling
 from sabir.search.answers.statements import (
     decided,
     decides,
@@ -24,13 +24,13 @@ from sabir.search.answers.statements import (
     stated_fact,
     yes_or_no,
 )
-from sabir.search.answers.whether import otherwise
+from sabir.search.answers.whether import on_feast, otherwise
 from sabir.search.items.attributes import OPEN_AT, OPEN_ON, recalled
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import PARENTS, TYPE_WORDS, is_a
 from sabir.search.query import names
-from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_asking, is_open, is_yes_no
-from sabir.search.query.conditions import AnyOf, Has, Is, holds, meets
+from sabir.search.query.asking import Asked, asked, asks_whether_there, first_asked, is_open, is_yes_no
+from sabir.search.query.conditions import AnyOf, Has, Is, Range, holds, meets
 from sabir.search.query.glossary import glossary, glossed, language_of, likenesses
 from sabir.search.query.negation import before_refused
 from sabir.search.query.predicates import IDLE
@@ -40,15 +40,22 @@ from sabir.search.query.text import from_text
 from sabir.search.query.words import STOPWORDS, content_words, tokens
 
 from .hits import starts_in
-from .own import own_thing, says_you
+from .nearly import WHOM
+from .own import YOURS, own_thing, says_you
 
 MAX_LENGTH: Final = 300  # characters of a question; a longer one is prose
 _LOOKED_AT: Final = 30  # hits whose names are compared
 _FEW: Final = 6  # words that may be a name
 # Words before a name that only tell where, or like what: "events at The Ropewalk".
-_BESIDE: Final = frozenset({"near", "like", "by", "at", "from", "than", "around", "beside", "opposite", "besides"})
+_BESIDE: Final = frozenset(
+    """near like by at from than around beside opposite besides au aux chez dans vers im am beim bei neben en
+    al""".split()  # noqa: SIM905
+)
+_ARTICLES: Final = frozenset("the a an la le les l der die das dem den el los las".split())  # noqa: SIM905
 # Facts of a single thing; whoever asks for them means one, even without "the".
-_OF_ONE: Final = frozenset({"openinghours", "telephone", "address", "email", "instructor", "numberofpages", "isbn"})
+_OF_ONE: Final = frozenset(
+    {"openinghours", "availabilitystarts", "telephone", "address", "email", "instructor", "numberofpages", "isbn"}
+)
 DEFINITE: Final = re.compile(r"\b(?:the|its|this|that|your)\b", re.IGNORECASE)
 # Words for what is asked about a thing, not for which one.
 ASKING: Final = frozenset(
@@ -65,8 +72,13 @@ ASKING: Final = frozenset(
     included provided allowed
     permitted needed required necessary include left organizer organiser moment wifi
     email mail feed finish pay charge charged bookable enrol enroll register kick exactly roughly need gps sat
-    nav door ring""".split()  # noqa: SIM905
+    nav door ring move moving month week full booked""".split()  # noqa: SIM905
     for word in (words, *content_words(words), *content_words(f"{words}s"))
+)
+FOR_WHOM: Final = re.compile(
+    r"\bfor\s+(?:an?\s+|the\s+)?(?:child|children|kid|kids|adult|adults|student|students|senior|seniors|family|families"
+    r"|group|groups|two|three|four|five|one)\b|\baged\s+\w+(?=\W*$)",
+    re.IGNORECASE,
 )
 
 
@@ -97,7 +109,7 @@ async def subject_of(
         hit, match = named
         masked = f"{question[: match.start]} {question[match.end :]}"
         language = language_of(masked)  # a name says nothing about the language of the question
-        rest = glossed(masked, language)
+        rest = first_asked(glossed(masked, language))
         if (
             match.whole
             and match.words > 1
@@ -105,7 +117,7 @@ async def subject_of(
         ):
             return Subject(hit, Asked(), f"{wanted_part} {question[match.end :]}", is_refused=True)
         opening = glossed(question[: match.start], language) if language == "en" else rest
-        whole = f"{opening} {rest}" if not opening else glossed(question, language)
+        whole = f"{opening} {rest}" if not opening else first_asked(glossed(question, language))
         wanted = asked(whole, rest, known, now, is_named=match.whole)
         wanted = _by_field(hit, wanted, rest) or _by_flag(hit, question, rest, language)
         twins = sum(item.item.name == hit.item.name for item in found.hits)
@@ -127,6 +139,7 @@ def others_than(refused: Subject, known: Fields, now: datetime) -> Parsed:
 
 
 # What is asked of a site itself, without its name: "your phone number", "are you open on Sunday?".
+_OPENING: Final = (OPEN_ON, OPEN_AT)
 _OF_SITE: Final = frozenset({"telephone", "email", "address", "openinghours"})
 
 
@@ -134,13 +147,13 @@ async def _of_site_itself(
     english: str, language: str, engine: Engine, where: tuple[Condition, ...], known: Fields, now: datetime
 ) -> Subject | None:
     wanted = asked(english, english, known, now, is_named=True)
-    opening = [one for one in inner(wanted.conditions) if isinstance(one, Is) and one.field in (OPEN_ON, OPEN_AT)]
+    opening = [one for one in inner(wanted.conditions) if isinstance(one, Is) and one.field in _OPENING]
     is_opening = bool(opening) and len(opening) == len(inner(wanted.conditions)) and not wanted.unread
     if not (is_opening or not _OF_SITE.isdisjoint(wanted.fields)) or asks_whether_there(english):
         return None
-    left = [word for word in content_words(english) if word not in ASKING and word not in IDLE]
+    left = [word for word in content_words(YOURS.sub("your", english)) if word not in ASKING and word not in IDLE]
     is_meant = says_you(english) or (not left and "address" not in wanted.fields)  # "where to eat?" looks for a place
-    if not is_meant or SEARCHES.search(english) or (own := await own_thing(engine, where)) is None:
+    if not is_meant or searches(english) or (own := await own_thing(engine, where)) is None:
         return None
     said = {word for words in from_text(english, known, now).said for word in tokens(words)}
     if not covered([word for word in left if word not in said], own.item, ASKING):
@@ -224,7 +237,7 @@ async def names_one(question: str, engine: Engine, where: tuple[Condition, ...])
 
 def _is_beside(before: str) -> bool:
     words = re.findall(r"[\w'’]+", before.casefold())
-    words = words[:-1] if words and words[-1] in ("the", "a", "an") else words
+    words = words[:-1] if words and words[-1] in _ARTICLES else words
     return bool(words) and words[-1] in _BESIDE
 
 
@@ -247,6 +260,8 @@ async def _described(
 ) -> Subject | None:
     """ "What time does the library close?": the only thing whose name has all the identifying words."""
     wanted = asked(english, english, known, now)
+    if wanted.fields[:1] == ("address",) and SEARCHES.search(english):
+        return None  # "where do you sell records?"
     is_definite = DEFINITE.search(english) or language != "en" or not _OF_ONE.isdisjoint(wanted.fields)
     if not wanted:
         return None
@@ -255,12 +270,12 @@ async def _described(
     said = {word for condition, words in rows if not isinstance(condition, OfType) for word in content_words(words)}
     left = [word for word in content_words(english) if word not in ASKING and word not in said]
     left = [word for word in left if word not in STOPWORDS and word not in content_words(_for_whom(english))]
-    if not 1 <= len(left) <= 5:
+    if not 1 <= len(left) <= 5 or asks_price_for(left, wanted):
         return None
     found = await _only_of_type(left, engine, where)
     if found is None:
         hits = (await engine.search(SearchQuery(" ".join(left), where, 0, _LOOKED_AT))).hits
-        is_filter = SEARCHES.search(english) or (wanted.fields and read.conditions)
+        is_filter = searches(english) or (wanted.fields and read.conditions)
         one = None if is_filter else _only_named(left, hits, wanted)
         telling = [word for word in left if word not in _PREMISES] or left
         found = one or (_best_described(telling, hits, said) if is_definite else None)
@@ -269,7 +284,7 @@ async def _described(
     hit, named = found
     for words in _shares_of_name(left, named):
         rest = without_words(english, words)
-        wanted = asked(english, rest, known, now)
+        wanted = msgspec.structs.replace(asked(english, rest, known, now), whole=english)
         if wanted and not (wanted.fields and any(not _tells(hit, word) for word in set(left) - words)):
             subject = await answered_subject(hit, wanted, rest, engine, known, language)
             is_stated = subject.statement and not is_unsaid(subject.statement)
@@ -313,8 +328,14 @@ def without_words(text: str, words: set[str]) -> str:
 _DENIED: Final = re.compile(r"\b(?:not|without|no)\b|n['’]t\b", re.IGNORECASE)  # "trips that are not hard"
 
 
+def asks_price_for(words: Sequence[str], wanted: Asked) -> bool:
+    """Whether a price is asked for and words only say for whom: "for children" names no course for them."""
+    is_paid = "price" in wanted.fields or any(isinstance(one, Range) for one in inner(wanted.conditions))
+    return is_paid and all(word in WHOM or word.isdigit() or word in _YEARS for word in words)
+
+
 def _for_whom(text: str) -> str:
-    return " ".join(match.group() for match in _FOR_WHOM.finditer(text))
+    return " ".join(match.group() for match in FOR_WHOM.finditer(text))
 
 
 async def _only_of_type(left: list[str], engine: Engine, where: tuple[Condition, ...]) -> tuple[Hit, set[str]] | None:
@@ -333,6 +354,7 @@ async def _only_of_type(left: list[str], engine: Engine, where: tuple[Condition,
     return None
 
 
+_YEARS: Final = frozenset({"year", "jahre", "jahr", "jahren", "ano", "an", "ans"})
 # Words for a place that tell it from no other one: "the central branch" is the Central Library.
 _PREMISES: Final = frozenset({"branch", "location", "building", "premises", "site"})
 
@@ -354,9 +376,20 @@ def _shares_of_name(left: list[str], named: set[str]) -> Iterator[set[str]]:
 
 # "Where can I get ramen?" looks for things, and does not ask where one is.
 SEARCHES: Final = re.compile(
-    r"\b(?:can|could|should|do)\s+(?:i|we|you|one)\s+(?:get|find|buy|eat|have(?!\s+to\b)|see|go|do|make|try|drink|stay|sleep|rent|hire|swim|learn)\b",
+    r"\b(?:(?:can|could|should|do)\s+(?:i|we|you|one)|where\s+to)\s+(?:get|find|buy|eat|have(?!\s+to\b)|see|go|do|make|try|drink|stay|sleep|rent|hire|swim|learn)\b"
+    r"|\bwhere\s+do\s+you\s+(?:sell|stock|keep|serve)\b",
     re.IGNORECASE,
 )
+
+
+_FOR_TIME: Final = re.compile(
+    r"^\W*(?:and\s+|from\s+|until\s+)*(?:when|what\s+time|how\s+(?:long|soon|late|early))\b", re.IGNORECASE
+)
+
+
+def searches(english: str) -> bool:
+    """Whether a question looks for things: "where can I get ramen?", but not "when can I have the flat?"."""
+    return SEARCHES.search(english) is not None and not _FOR_TIME.match(english)
 
 
 def _only_named(left: list[str], hits: Sequence[Hit], wanted: Asked) -> tuple[Hit, set[str]] | None:
@@ -414,6 +447,8 @@ async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, k
         statement = flagged(hit.item, *said, language) if said else decided(hit.item, wanted, known_diets, language)
         if variant := is_sold_out(hit.item, rest):
             statement = f"{yes_or_no(False, language)} {hit.item.name}: {variant} is not available."
+        if on_feast(rest) and any(isinstance(one, Is) and one.field in _OPENING for one in inner(wanted.conditions)):
+            statement = ""  # the hours of a week say nothing of Christmas
         if obliges(rest) and statement.startswith(yes_or_no(True, language)):
             statement = ""  # that it has something does not say that one must bring it
         if not decides(statement) and (found := otherwise(hit.item, rest)):
@@ -434,6 +469,7 @@ def _better_said(hit: Hit, rest: str, statement: str, wanted: Asked) -> str:
     is delivery of the piano?" is not answered by what the piano costs; empty if there is none."""
     stated = {*wanted.read, *tokens(statement), *tokens(hit.item.name)}
     words = [word for word in telling(rest) if word not in ASKING and word not in IDLE and not has(stated, word)]
+    words = [word for word in words if word not in WEAK] or words
     if not words or not statement:
         return ""
     found = [row for row in readings(hit.item, words, kind_asked(rest)) if len(row.own) == len(words)]
@@ -448,7 +484,7 @@ async def _accounts(hit: Hit, rest: str, stated: set[str], engine: Engine, langu
     """
     if language != "en":
         return True
-    words = [word for word in content_words(_FOR_WHOM.sub("", rest)) if word not in ASKING and word not in IDLE]
+    words = [word for word in content_words(FOR_WHOM.sub("", rest)) if word not in ASKING and word not in IDLE]
     left = [word for word in words if not covered((word,), hit.item, stated) and not starts_in(hit, word)]
     return not any([await engine.count((Has((word,)),)) for word in left[:_FEW]])
 
@@ -468,12 +504,13 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
         unread, conditions = content_words(wanted.words), []
         unread = [word for word in unread if word not in IDLE]
     left = []
+    unasked = _UNASKED | _MAKERS if _HAS.search(wanted.words) else _UNASKED
     for word in unread:
         if denies(hit.item, word):
             left.append(word)
             continue
         alternatives = (word, *likenesses().get(word, ()))
-        stated = [Is(field, alternatives) for field in of.words if field not in _UNASKED]
+        stated = [Is(field, alternatives) for field in of.words if field not in unasked]
         stating = [item for item in stated if await engine.count((item,))]
         if any(holds(item, of) for item in stating):
             conditions.append(AnyOf(tuple(item for item in stating if holds(item, of))))
@@ -501,66 +538,8 @@ def _mentions(hit: Hit, word: str) -> bool:
 
 
 _CONTENTS: Final = "recipeIngredient"
+# What a thing has is not said by who made it.
+_HAS: Final = re.compile(r"\b(?:contain|include|have|has|with)\b", re.IGNORECASE)
+_MAKERS: Final = frozenset({"brand", "manufacturer", "seller", "provider", "publisher"})
 # Fields whose words say nothing about what a thing is like.
 _UNASKED: Final = frozenset({"name", "alternatename", "telephone", "isbn", "sku", "openon", "openat", "pricecurrency"})
-
-
-# Pronouns for the thing that was asked about before, by language.
-_PRONOUNS: Final = {
-    "en": r"\b(?:it|they|them|he|she|him|(?:that|this)\s+(?:one|place|event))\b|\b(?:that|this)(?=\W*$)"
-    r"|(?<!\bis\s)(?<!\bare\s)(?<!\bwas\s)(?<!\bwere\s)\bthere\b",  # "is there …?" is about no place
-    "de": r"\b(?:sie|er|es|ihn|ihm|dort|da)\b|(?<=gibts\s)(?:den|die|das)\b|(?<=gibt's\s)(?:den|die|das)\b",
-    "es": r"\b(?:él|ella|lo|allí)\b",
-    "fr": r"\b(?:il|elle|ils|elles|là)\b|-(?:il|elle|ils|elles)\b",
-    "ja": r"(?:それ|そこ)",
-}
-# "Is lunch included?", "are dogs allowed?"
-_IS_PART: Final = re.compile(
-    r"^\W*(?:(?:and|so)\s+)?(?:is|are)\b.*\b(?:included|provided|allowed|permitted|needed|required|necessary)\W*$",
-    re.IGNORECASE,
-)
-_THAT: Final = re.compile(r"\b(?:it|that)\b", re.IGNORECASE)
-_FOR_WHOM: Final = re.compile(
-    r"\bfor\s+(?:an?\s+|the\s+)?(?:child|children|kid|kids|adult|adults|student|students|senior|seniors|family|families"
-    r"|group|groups|two|three|four|five|one)\b",
-    re.IGNORECASE,
-)
-_VARIANT: Final = re.compile(
-    r"\bthe\s+(?:\d[\d.,]*\s?\w+|small|smaller|large|larger|big|bigger|medium|other)"
-    r"(?:\s+(?:bag|box|size|one|pack|bottle|version|jar|tin))?\b",
-    re.IGNORECASE,
-)
-_POSSESSIVE: Final = re.compile(r"\b(?:its|their|his|her)\b(?=\s+\w)", re.IGNORECASE)
-
-
-def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
-    """A follow-up on one thing, with its name in place of "it", or behind it where nothing else is named.
-
-    The thing is the one of this name, or else the first of those that were shown, where only that can be meant. Empty
-    if the question does not go on with it.
-    """
-    words = " ".join(question.split())
-    if not words or len(words) > MAX_LENGTH:
-        return ""
-    bare = [word for word in content_words(words) if word not in ASKING]
-    if not name and shown and (len(shown) == 1 or (is_asking(words) and (_THAT.search(words) or not bare))):
-        name = shown[0]
-    if not name:
-        return ""
-    language = language_of(words)
-    if _POSSESSIVE.search(words):
-        return _POSSESSIVE.sub(lambda _: name, words, count=1)
-    pattern = re.compile(_PRONOUNS[language], re.IGNORECASE)
-    if pattern.search(words) and len(content_words(glossed(words, language))) <= 6:
-        return pattern.sub(lambda _: f" {name}", words, count=1).strip()
-    english = glossed(words, language)
-    left = [
-        word
-        for word in content_words(_VARIANT.sub("", _FOR_WHOM.sub("", english)))
-        if word not in ASKING and len(word) > 2
-    ]
-    if len(left) == 1 and _IS_PART.search(english):
-        left = []
-    said = content_words(_FOR_WHOM.sub("", english))
-    is_asked = is_asking(english) or (words.endswith("?") and not ASKING.isdisjoint(said))  # "open on Mondays?"
-    return f"{words.rstrip(' ?.!')} {name}?" if not left and is_asked else ""

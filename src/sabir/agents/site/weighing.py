@@ -63,7 +63,8 @@ def weigh(finding: Finding, rows: list[Row], measure: Measure) -> None:
         _show_likest(finding, first, rows, left)
         return
     best = others[0]
-    leads = best.worth >= first.worth + _CLEARLY
+    is_better = finding.is_remote and best.worth > first.worth and _gains(best, first, measure)
+    leads = best.worth >= first.worth + _CLEARLY or is_better
     pool = _placed(best.hit, 0, finding.pool) if leads else list(finding.pool)
     shown = {_key(hit) for hit in pool}
     beside = [row.hit for row in others if _key(row.hit) not in shown and row.worth >= _NEARLY * first.worth]
@@ -105,6 +106,12 @@ def _show(finding: Finding, pool: Sequence[Hit], left: Sequence[str]) -> None:
     if left and not finding.note:
         words = " and ".join(f'"{word}"' for word in left)
         finding.note = f"I could not place {words}; these come nearest."
+
+
+def _gains(best: Row, first: Row, measure: Measure) -> bool:
+    """Whether what one has more of a question than another says which thing is meant."""
+    gained = set(first.covered.missing) - set(best.covered.missing)
+    return not gained or any(word.said in gained and not word.is_light for word in measure.words)
 
 
 def _explains(row: Row, words: list[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sabir.card import Card
+from sabir.card import Card, Skill
 from sabir.events import Field
 from sabir.message import Message
 from sabir.search import Hit, Ignored, Parsed
@@ -25,6 +25,20 @@ _GREETING: Final = re.compile(
 def is_greeting(text: str) -> bool:
     """Whether somebody only says hello, or asks what can be asked here."""
     return len(text) <= 80 and _GREETING.fullmatch(text) is not None
+
+
+def site_card(site: str | None, name: str | None, description: str, examples: tuple[str, ...]) -> Card:
+    """What a site agent says of itself."""
+    title = name or re.sub(r"[^A-Za-z0-9_.-]+", "-", site or "sites").strip("-._") or "site"
+    words = description or (f"Answers questions about {site}" if site else "Answers questions about the sites here")
+    skill = Skill(
+        id="ask",
+        name=f"Ask {site or 'the sites'}",
+        description="Finds items by words and meaning, with filters, follow-up questions and sources",
+        tags=("search", "nlweb", *((site,) if site else ())),
+        examples=examples,
+    )
+    return Card(title, words, skills=(skill,), says=("text", "structured"), site=site, repeatable=True)
 
 
 def introduction(card: Card) -> str:

@@ -107,6 +107,10 @@ class Measure(msgspec.Struct, frozen=True):
         there = _joined(tokens(text))
         return sum(word.weight * _how(word, there) for word in self.words)
 
+    def of_word(self, word: Word, text: str) -> bool:
+        """Whether a text has one of the words."""
+        return _how(word, _joined(tokens(text))) > 0
+
     def but(self, named: str) -> Measure:
         """The same without the words that a name has."""
         there = _joined(tokens(named))
@@ -170,7 +174,7 @@ def forms_of(said: str, language: str) -> tuple[str, ...]:
     stems = [stem for word in own for stem in (*_stems(word, language), *_endings(word, language))]
     english = tokens(glossary(language).terms.get(fold(said), "")) if language != "en" else []
     alike = [form for word in (*own, *stems, *english) for form in likenesses().get(word, ())]
-    named = [spaced(TYPE_WORDS[word]) for word in (*own, *stems, *english) if word in TYPE_WORDS]
+    named = [spaced(TYPE_WORDS[word]) for word in (*own, *stems, *english, *alike) if word in TYPE_WORDS]
     others = [word for form in (*english, *alike, *named) for word in (tokens(form)[-1:])]
     return tuple(dict.fromkeys((*own, *stems, *(word for word in others if word not in STOPWORDS))))
 
@@ -181,6 +185,8 @@ def _stems(word: str, language: str) -> Iterator[str]:
         stem = word[: -len(end)]
         if word.endswith(end) and len(stem) >= _PART:
             yield stem[:-1] if language == "en" and stem[-1] == stem[-2] else stem
+            if language == "en":  # "smoking", "smoke"
+                yield f"{stem}e"
 
 
 def _endings(word: str, language: str) -> Iterator[str]:

@@ -40,7 +40,7 @@ def denials(item: Item, words: list[str]) -> list[Reading]:
         for reading in readings(item, words, None)
         if not reading.absent
         and not reading.statement.field
-        and says(reading.statement.text, reading.own, same) is False
+        and says(reading.statement.english, reading.own, same) is False
     ]
 
 
@@ -53,7 +53,7 @@ def left_out(item: Item, english: str) -> str:
     if not words or not all(has(naming(item), word) for word in words):
         return ""
     kind = kind_asked(english)
-    said = [one.text for one in statements(item) if not one.field and one.is_so is None and _NONE.search(one.text)]
-    fitting = [text for text in said if kind is None or kind.search(text)]
-    with_verb = [text for text in fitting if any(has(tokens(text), word) for word in verb)]
-    return next(iter((*with_verb, *fitting)), "")
+    said = [one for one in statements(item) if not one.field and one.is_so is None and _NONE.search(one.english)]
+    fitting = [one for one in said if kind is None or kind.search(one.english)]
+    with_verb = [one for one in fitting if any(has(one.words, word) for word in verb)]
+    return next((one.text for one in (*with_verb, *fitting)), "")

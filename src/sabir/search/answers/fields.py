@@ -15,7 +15,7 @@ from sabir.search.items.attributes import recalled
 from sabir.search.items.item import JSON, Item
 from sabir.search.items.schema_org import strings
 from sabir.search.query.field_names import FieldMatch, all_named, is_kin, match
-from sabir.search.query.units import UNIT_CODES
+from sabir.search.query.units import UNIT_CODES, UNITS, quantity
 from sabir.search.query.words import spaced, tokens
 
 from .facts import value_of
@@ -32,7 +32,9 @@ _UNTOLD: Final = frozenset(
 _YES: Final = frozenset({"true", "yes", "ja", "sí", "si", "oui", "はい"})
 _NO: Final = frozenset({"false", "no", "nein", "non", "いいえ"})
 _WHO: Final = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
-_NUMBERED: Final = re.compile(r"\bhow\s+(?:many|much)\b|\bwhen\b|\bwhat\s+time\b", re.IGNORECASE)
+_NUMBERED: Final = re.compile(
+    r"\bhow\s+(?:many|much)\b|\b(?:rent|price|cost|fee)s?\b|\bwhen\b|\bwhat\s+time\b", re.IGNORECASE
+)
 _WHERE: Final = re.compile(r"\bwhere\b", re.IGNORECASE)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -40,13 +42,22 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 def stated_fields(item: Item) -> Iterator[tuple[str, JSON]]:
     """The fields that an item states, by name; those of an unnamed object and named properties count as its own."""
     for key, value in item.fields.items():
-        if key == "additionalProperty":
+        if key in ("additionalProperty", "amenityFeature"):
             rows = value if isinstance(value, list) else [value]
-            yield from ((str(row["name"]), row) for row in rows if isinstance(row, dict) and row.get("name"))
+            named = [row for row in rows if isinstance(row, dict) and row.get("name")]
+            is_plain = key == "additionalProperty"  # a feature that is only there is no field
+            yield from ((str(row["name"]), row) for row in named if is_plain or _states(row.get("value")))
+            if not is_plain:
+                yield key, value
         elif key not in _UNTOLD:
             yield key, value
             if isinstance(value, dict) and "name" not in value and "value" not in value:
                 yield from ((inner, below) for inner, below in value.items() if not inner.startswith("@"))
+
+
+def _states(value: JSON) -> bool:
+    """Whether the value of a feature says more than yes or no."""
+    return value is not None and not isinstance(value, bool) and is_so_by(str(value)) is None
 
 
 def written(item: Item, field: str) -> str:
@@ -87,11 +98,28 @@ def _measured(node: dict[str, JSON]) -> str:
 def asked_field(item: Item, question: str) -> FieldMatch | None:
     """The field of an item that a question asks for by its name; None if it has no such field."""
     names = list(dict.fromkeys(name for name, _ in stated_fields(item)))
+    if (in_unit := _in_unit(item, names, question)) is not None:
+        return in_unit
     for found in match(question, names):
         value = written(item, found.name)
         if value and _suits(question, value):
             return found
     return None
+
+
+_UNIT_ASKED: Final = re.compile(r"\bhow\s+many\s+(?P<unit>(?:square\s+)?[^\W\d_]+)", re.IGNORECASE)
+_OWN_READERS: Final = frozenset({"min", "person", "serving", "star", "kcal", "%", "year"})  # units of other questions
+
+
+def _in_unit(item: Item, names: Collection[str], question: str) -> FieldMatch | None:
+    """The one field of an item that is stated in the unit that a question asks for: "how many square metres"."""
+    asked = _UNIT_ASKED.search(question)
+    unit = UNITS.get(" ".join(asked["unit"].casefold().split()), ("", 1.0))[0] if asked else ""
+    if asked is None or not unit or unit in _OWN_READERS:
+        return None
+    stated = ((name, quantity(written(item, name))) for name in names)
+    fitting = [name for name, value in stated if value is not None and value.unit == unit]
+    return FieldMatch(fitting[0], frozenset(tokens(asked.group()))) if len(fitting) == 1 else None
 
 
 def _suits(question: str, value: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import Final
 
 from sabir.search.items.item import JSON, Item
@@ -78,6 +79,20 @@ def _parts(value: JSON, deep: int) -> Iterator[tuple[str, list[str], float, str]
         for key, inner in value.items():
             if key != "offers":
                 yield from _parts(inner, deep - 1)
+
+
+def offered_on(item: Item, field: str) -> str:
+    """The day that the only offer of an item states in a field, for people: from when it can be had."""
+    offers = item.fields.get("offers")
+    row = offers[0] if isinstance(offers, list) and len(offers) == 1 else offers
+    day = row.get(field) if isinstance(row, dict) else None
+    if not isinstance(day, str) or not _DAY.match(day):
+        return ""
+    when = datetime.fromisoformat(day[:10])
+    return f"{when.day} {when:%B %Y}"
+
+
+_DAY: Final = re.compile(r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 
 
 def _cost(row: dict[str, JSON]) -> tuple[float, str] | None:

@@ -16,7 +16,8 @@ Same = Callable[[str, str], bool]  # whether a word of a question and one of a s
 
 # Where a clause ends that may say the opposite of the next.
 _CLAUSES: Final = re.compile(
-    r"(?<=\byes),\s*|(?<=\bno),\s*|\s*[;:]\s*|\s+[–—-]\s+|,?\s+\b(?:but|however|whereas|although|though|while)\b\s*"
+    r"(?<=\byes),\s*|(?<=\bno),\s*|\s*(?:;|(?<!\d):|:(?!\d))\s*|\s+[–—-]\s+|,?\s+\b(?:but|however|whereas|although|though|while)\b\s*"
+    r"|,\s+(?=(?:usually|normally|mostly|often|typically)\s+(?:within|in|by|after|from|on|at|the|ready|next|two|three)\b)"
     r"|,\s+(?=(?:and\s+|or\s+)?(?:not|no|never|except|only|apart|other|without|unless)\b)"
     r"|,\s+(?=\w+(?:\s+\w+)?\s+(?:is|are|may|must|can|cannot|do|does|has|have)\b)|\s+and\s+(?=(?:no|not|never|cannot)\b)"
 )
@@ -34,7 +35,7 @@ _HEDGED: Final = re.compile(
 )
 # Words that rule each other out.
 _OPPOSITES: Final = (
-    ("open opened", "closed shut"), ("free", "pay paid charge cost fee"), ("indoor inside", "outdoor outside"),
+    ("open opened", "closed close shut"), ("free", "pay paid charge cost fee"), ("indoor inside", "outdoor outside"),
     ("included include", "extra"), ("hot heated warm", "cold unheated"), ("automatic", "manual"),
     ("available left", "full booked"), ("allowed permitted", "forbidden prohibited banned"), ("new", "used"),
     ("online", "person"), ("possible", "impossible"), ("compulsory mandatory", "optional voluntary"),
@@ -58,7 +59,8 @@ def opposes(word: str, said: Collection[str]) -> bool:
 # "Do I have to bring a towel?" is denied by "Towels are included.", and not affirmed by "Bring a friend.".
 _OBLIGES: Final = re.compile(
     r"\b(?:do|does|will|must|should)\s+(?:i|we|you|they|he|she|one|\w+s?)\s+(?:have\s+to|need|require)|^\W*must\b"
-    r"|\b(?:is|are)\b.*\b(?:required|needed|necessary|compulsory|mandatory|obligatory)\b",
+    r"|\b(?:is|are)\b.*\b(?:required|needed|necessary|compulsory|mandatory|obligatory|obligatoire|nécessaire"
+    r"|obligatorio|obligatoria|necesario|necesaria|pflicht|nötig|erforderlich|必要|必須)\b",
     re.IGNORECASE,
 )
 _MUST: Final = re.compile(
@@ -69,6 +71,11 @@ _GIVEN: Final = re.compile(
     r"\b(?:included|provided|supplied|optional|voluntary|borrow(?:ed)?|free|self-\w+|come\s+with|without)\b",
     re.IGNORECASE,
 )
+
+
+def speaks_of_duty(sentence: str) -> bool:
+    """Whether a sentence says that something must be, or need not be."""
+    return _MUST.search(sentence) is not None or _GIVEN.search(sentence) is not None
 
 
 def obliges(question: str) -> bool:
@@ -82,8 +89,8 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
     The clause that has the most of the words decides, of several the one with the first word. ``same`` compares a word
     with one of the sentence. ``must``: it is asked whether that has to be.
     """
-    if must and not _DENIES.search(sentence) and not _MUST.search(sentence):
-        return False if _GIVEN.search(sentence) else None
+    if must and not _MUST.search(sentence):  # "no audition" denies that one must; "not refunded" says nothing of it
+        return False if _GIVEN.search(sentence) or _is_none(sentence, words, same) else None
     rows = [(clause, tokens(clause)) for clause in clauses(sentence)]
     # The first word is what the question is about: "can I drink water before a fasting test?".
     counts = [(sum(_has(word, said, same) for word in words), _has(words[0], said, same)) for _, said in rows]
@@ -95,7 +102,17 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
         for (clause, said), count in zip(rows, counts, strict=True)
         if count == highest
     }
-    return verdicts.pop() if len(verdicts) == 1 else None
+    is_so = verdicts.pop() if len(verdicts) == 1 else None
+    return None if must and is_so and not _MUST.search(sentence) else is_so
+
+
+def _is_none(sentence: str, words: Sequence[str], same: Same) -> bool:
+    """Whether a sentence says that there is none of what some words name: "no audition"."""
+    behind = (tokens(sentence[match.end() :])[:_NEXT] for match in _DENIES.finditer(sentence))
+    return any(same(word, other) for row in behind for other in row for word in words)
+
+
+_NEXT: Final = 2  # words after a denial that it is about
 
 
 def _has(word: str, said: Collection[str], same: Same) -> bool:
@@ -110,11 +127,15 @@ def _of_clause(clause: str, said: Sequence[str], words: Sequence[str], same: Sam
         before = _of_clause(clause[: exception.start()], said, words, same)
         return (not before if is_excepted else before) if before is not None else None
     if (only := _ONLY.search(clause)) is not None:
-        return _with_only(tokens(clause[only.end() :]), words, same)
+        return _with_only(tokens(clause[: only.start()]), tokens(clause[only.end() :]), words, same)
     if _AFFIRMED.search(clause):
         return True
-    denied = bool(_DENIES.search(clause)) or _is_free_of(clause, words)
-    opposed = any(opposes(word, said) and not any(same(word, other) for other in said) for word in words)
+    opposing = [word for word in words if opposes(word, said) and not any(same(word, other) for other in said)]
+    opposed = bool(opposing)
+    against = frozenset[str]().union(*(OPPOSITE.get(word, frozenset()) for word in opposing))
+    # What rules out "allowed" is "forbidden", which is no second denial.
+    denied = any(match.group().casefold() not in against for match in _DENIES.finditer(clause))
+    denied = denied or _is_free_of(clause, words)
     if not denied and not opposed and _HEDGED.search(clause):
         return None
     return denied is opposed
@@ -128,9 +149,12 @@ def _is_free_of(clause: str, words: Sequence[str]) -> bool:
 _FREE_OF: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
 
 
-def _with_only(after: Sequence[str], words: Sequence[str], same: Same) -> bool | None:
-    """ "Online only." affirms; "only assistance dogs" denies dogs in general."""
+def _with_only(before: Sequence[str], after: Sequence[str], words: Sequence[str], same: Same) -> bool | None:
+    """ "Online only." affirms, unless something else was asked for: "it covers the building only". "Only assistance
+    dogs" denies dogs in general."""
     meant = [any(same(word, other) for word in words) for other in after]
+    if not after and len(before) > 1 and any(same(word, other) for word in words for other in before[:-1]):
+        return True if any(same(word, before[-1]) for word in words) else None
     if not after or all(meant):
         return True
     if any(meant) and not meant[0]:

@@ -8,7 +8,7 @@ name the item.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -20,12 +20,13 @@ from sabir.search.items.types import is_a, lineage
 from sabir.search.query.dates import MONTHS, WEEKDAYS
 from sabir.search.query.field_names import is_kin, other_words
 from sabir.search.query.glossary import likenesses
+from sabir.search.query.stated import in_english, item_language
 from sabir.search.query.units import NUMBER_WORDS
 from sabir.search.query.words import content_words, sentences, spaced, tokens
 
 from .facts import money
 from .fields import feature_flags, is_so_by, stated_fields, written
-from .offers import priced
+from .offers import offered_on, priced
 from .polarity import opposes
 
 _READ: Final = 6_000  # characters of an item's text
@@ -34,13 +35,15 @@ _READ: Final = 6_000  # characters of an item's text
 class Statement(msgspec.Struct, frozen=True):
     """Something that an item says: ``text`` for people, and its words. ``field`` is the name of a field that says it.
 
-    ``is_so`` is set for a field or a feature that says yes or no, in any language.
+    ``is_so`` is set for a field or a feature that says yes or no, in any language. ``english`` is what patterns read:
+    the text with its words for whether, when and how much in English.
     """
 
     text: str
     words: frozenset[str]
     field: str = ""
     is_so: bool | None = None
+    english: str = ""
 
 
 def statements(item: Item) -> list[Statement]:
@@ -50,21 +53,44 @@ def statements(item: Item) -> list[Statement]:
 
 def _statements(item: Item) -> Iterator[Statement]:
     seen: set[str] = set()
+    language = item_language(item)
+
+    def said(text: str, words: Iterable[str], field: str = "", is_so: bool | None = None) -> Statement:
+        english = in_english(text, language)
+        read = tokens(english) if english != text else ()
+        feasts = [feast for pattern, feast in _FEASTS if pattern.search(english)]
+        return Statement(text, frozenset((*words, *read, *feasts)), field, is_so, english)
+
     for name in dict.fromkeys(name for name, _ in stated_fields(item)):
         if value := written(item, name):
             seen.update(value.split(", "))
             label = spaced(name).lower() if name.isidentifier() else name
-            yield Statement(f"{label}: {value}", frozenset((*tokens(label), *tokens(value))), name, is_so_by(value))
+            yield said(f"{label}: {value}", (*tokens(label), *tokens(value)), name, is_so_by(value))
     for name, _, amount, currency in priced(item):
         text = f"{name}: {money(amount, currency) if amount else 'free'}"
-        yield Statement(text, frozenset((*tokens(name), "price", "cost")), "offers")
+        yield said(text, (*tokens(name), "price", "cost"), "offers")
+    for name, label in _AVAILABLE.items():
+        if day := offered_on(item, name):
+            yield said(f"{label} {day}", tokens(f"{label} {day}"), name)
     for label, is_so in feature_flags(item):
-        yield Statement(spaced(label), frozenset(joined(spaced(label))), label, is_so)
+        yield said(spaced(label), joined(spaced(label)), label, is_so)
     for sentence in sentences(f"{item.description}\n{item.text}"[:_READ]):
         if sentence not in seen and sentence.strip() != item.name:
-            yield Statement(sentence, frozenset(joined(sentence)))
+            yield said(sentence, joined(sentence))
 
 
+# Days that are asked for by the name of a feast.
+_FEASTS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), feast)
+    for pattern, feast in (
+        (r"\b2[4-6](?:th)?\s+dec(?:ember)?\b|\bdec(?:ember)?\s+2[4-6]\b", "christmas"),
+        (
+            r"\b31(?:st)?\s+dec(?:ember)?\b|\bdec(?:ember)?\s+31\b|\b1(?:st)?\s+jan(?:uary)?\b|\bjan(?:uary)?\s+1\b",
+            "year",
+        ),
+    )
+)
+_AVAILABLE: Final = {"availabilityStarts": "available from", "availabilityEnds": "available until"}
 _said: Final = ByItem(lambda item: list(_statements(item)), 1_024)
 
 
@@ -89,6 +115,10 @@ IS_OLD: Final = r"\bhow\s+old\b(?!\s+(?:do|does|must|should|can|may|will)\b)"
 SINCE: Final = (
     r"^(?!(?:start|end|door|valid)\b).*?(?:\b(?:1\d|20)\d\d\b|\byears?\b|\bcentur(?:y|ies)\b|\bages?\b|\baged\b)"
 )
+AGE: Final = (
+    rf"\bage(?:s|d)?\b[^.]{{0,20}}?{_FIGURE}|{_FIGURE}[\s-]{{0,3}}years?\b|\byears?\b[^.]{{0,10}}?{_FIGURE}|\b\d{{1,2}}\+(?!\d)|{_FIGURE}\w*\s+(?:or|and)\s+(?:older|over|above|up)\b"
+    rf"|\b(?:under|over|from|least)\s+{_FIGURE}[\d\w]*(?=\s*(?:[.,;)]|$|and\b|or\b|may\b|can\b|must\b|are\b|to\s+\d))|\badults?\b|\bteen"
+)
 _PRICE: Final = (
     r"[$€£¥]\s?\d|\d\s?(?:€|£|\$|%|euros?|dollars?|pounds?|cents?|pence|francs?|[A-Z]{3}\b)|\b(?:CHF|EUR|USD|GBP)\s?\d"
     r"|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars?|euros?|pounds?|cents|francs)\b|\bfree\b|\bno\s+(?:extra\s+)?(?:charge|cost|fee)|\bnothing\b"
@@ -97,6 +127,34 @@ _OFTEN: Final = r"every|each|daily|weekly|monthly|yearly|annually|once|twice|tim
 _SHORT_DAYS: Final = "mon|tue|wed|thu|fri|sat|sun|weekend|weekday"
 _DAYS: Final = "|".join(WEEKDAYS)
 _NOT_PRICE: Final = r"(?:slower|faster|bigger|smaller|longer|more|less|time|space|does\s+\w+\s+(?:weigh|hold))"
+_WEIGHT: Final = (
+    rf"{_FIGURE}[\w\s-]{{0,20}}?(?:kg|kilos?|kilograms?|grams?|g|lbs?|pounds?|oz|ounces?|stone|tonnes?|tons?)\b"
+)
+_WHO_COMES: Final = "people|persons|participants|guests|visitors|children|kids|adults|students|learners|players|members"
+_HOW_MANY_PEOPLE: Final = (
+    rf"\bhow\s+many\s+(?:{_WHO_COMES}|places|spots|seats|of\s+us)\b(?:\s+(?:can|may|could|will|do)\s+(?:take\s+part|attend|join|come|fit|go))?"
+    r"|\b(?:group|class|party)\s+size\b|\bhow\s+(?:big|large)\s+(?:is|are)\s+the\s+(?:groups?|class(?:es)?|part(?:y|ies))\b"
+)
+_PEOPLE: Final = (
+    rf"{_FIGURE}[\s-]+(?:[\w-]+\s+){{0,2}}?(?:{_WHO_COMES}|places|spots|seats|couples|teams|pairs)\b"
+    rf"|\b(?:groups?|class(?:es)?|part(?:y|ies)|up\s+to|at\s+most|no\s+more\s+than|maximum(?:\s+of)?|limited\s+to|seats|sleeps|holds|serves"
+    rf"|room\s+for)\s+(?:of\s+)?(?:up\s+to\s+|at\s+most\s+)?{_FIGURE}"
+    rf"|\b(?:(?:group|class|party)\s+size|capacity|participants|places|seats|occupancy)\W{{1,3}}{_FIGURE}"
+)
+_HOW_OLD_TO_COME: Final = (
+    r"\bhow\s+old\b(?=\s+(?:do|does|must|should|can|may|will)\b)|\b(?:minimum|lowest|youngest)\s+age\b|\bage\s+limit\b"
+    r"|\bfrom\s+(?:which|what)\s+age\b|\b(?:what|which)\s+ages?\b"
+)
+_AGE: Final = (
+    rf"\bage[sd]?\b[^.]{{0,30}}?{_FIGURE}|{_FIGURE}[^.]{{0,20}}?\bof\s+age\b|\ball\s+ages\b|\b(?:under|over|from|below)[\s-]{_FIGURE}[\w-]*\b(?!\s*(?:people|minutes|hours|days|km|kg|metres))|{_FIGURE}[\s-]years?\b|\b\d\d?\+(?!\d)"
+    rf"|\b(?:children|kids|adults?)\b[^.]{{0,20}}?{_FIGURE}|\badults?\s+only\b|\bonly\s+adults\b|\bfor\s+adults\b"
+)
+# "A present for someone who likes camping" does not ask who it is.
+_ANTECEDENTS: Final = (
+    "someone somebody anyone anybody everyone people those friend friends man woman men women girl boy kids children"
+    " guests visitors guy lady person beginners one ones"
+)
+_NO_ANTECEDENT: Final = "".join(rf"(?<!\b{word}\s)" for word in _ANTECEDENTS.split())
 KINDS: Final = tuple(
     (re.compile(asks, re.IGNORECASE), re.compile(says, flags))
     for asks, says, flags in (
@@ -108,7 +166,7 @@ KINDS: Final = tuple(
         (r"\bhow\s+often\b|\bhow\s+frequently\b", rf"\b(?:{_OFTEN}|{_DAYS})s?\b", re.IGNORECASE),
         (r"\bhow\s+(?:long|soon|quickly|quick|fast|far\s+(?:ahead|in\s+advance|before))\b|\bhow\s+much\s+time\b"
          r"|\bhow\s+many\s+(?:minutes|hours|days|weeks|months|years)\b|\bduration\b",
-         rf"{_FIGURE}[\w\s-]{{0,20}}?\b{_SPAN}\b|\d\s?(?:h|min|m|km|cm|ft)\b|\b(?:immediately|at\s+once)\b"
+         rf"{_FIGURE}[\w\s-]{{0,20}}?\b{_SPAN}\b|\ban?\s+(?:hour|day|week|month|year|evening)\b|\d\s?(?:h|min|m|km|cm|ft)\b|\b(?:immediately|at\s+once)\b"
          rf"|{_DATE}|\bmetres?\b", re.IGNORECASE),
         (r"\b(?:what|which)\s+(?:week)?days?\b",
          rf"\b(?:{_DAYS}|{_SHORT_DAYS})s?\b|\bdaily\b|\bevery\s+day\b|\b\d{{1,2}}\s+(?:{_MONTH})\b", re.IGNORECASE),
@@ -118,17 +176,26 @@ KINDS: Final = tuple(
         (rf"\bhow\s+expensive\b|\bhow\s+much\b(?!\s+{_NOT_PRICE})|\bprices?\b|\bcosts?\b|\bfees?\b|\bdeposit\b"
          r"|\bcharge\b|\bdiscount\b|\bpay\b", _PRICE, re.IGNORECASE),
         (IS_OLD, SINCE, re.IGNORECASE),
+        (_HOW_OLD_TO_COME, _AGE, re.IGNORECASE),
+        (r"\btemperatures?\b|\bhow\s+(?:hot|warm|cold)\b|\bdegrees\b",
+         r"\d\s?(?:°|degrees?\b|º|C\b|F\b|grad\b)", re.IGNORECASE),
+        (r"\bhow\s+heavy\b|\bweigh(?:s|t|ing)?\b(?!\s+(?:limit|loss|training))", _WEIGHT, re.IGNORECASE),
+        (_HOW_MANY_PEOPLE, _PEOPLE, re.IGNORECASE),
+        (r"\bhow\s+old\b|\b(?:what|which|minimum)\s+age\b", AGE, re.IGNORECASE),
         (r"\bhow\s+(?:many|much|big|large|tall|high|wide|deep|heavy|old|far|strong|loud|hot|cold|fast|good)\b"
          r"|\bnumber\s+of\b|\b(?:minimum|maximum|size|height|width|weight|range|limit|capacity)\b",
          _FIGURE, re.IGNORECASE),
-        (r"\b(?:who|whom|whose)\b", rf"(?<=[a-z,:;]\s)(?!(?i:{_MONTH}|{_DAYS}))[A-ZÀ-Þ][\w'’-]+", 0),
+        (rf"{_NO_ANTECEDENT}\b(?:who|whom|whose)\b", rf"(?<=[a-z,:;]\s)(?!(?i:{_MONTH}|{_DAYS}))[A-ZÀ-Þ][\w'’-]+", 0),
         (r"\bwhere\b",
          r"\b(?:in|at|on|near|behind|next|opposite|above|below|under|by|from|room|hall|street|road)\b", re.IGNORECASE),
     )
 )  # fmt: skip
 
 
+KIND_OF_PEOPLE: Final = next(says for asks, says in KINDS if asks.search("how many people"))
+KIND_OF_WEIGHT: Final = next(says for asks, says in KINDS if asks.search("how heavy"))
 WHO: Final = next(says for asks, says in KINDS if asks.search("who"))
+PRICE: Final = next(says for asks, says in KINDS if asks.search("how much"))
 WHERE: Final = next(says for asks, says in KINDS if asks.search("where"))
 
 
@@ -137,13 +204,19 @@ def kind_asked(question: str) -> re.Pattern[str] | None:
     return next((says for asks, says in KINDS if asks.search(question)), None)
 
 
+def asks_how_many_come(question: str) -> re.Match[str] | None:
+    """The part of a question that asks for how many people something is."""
+    return _ASKS_PEOPLE.search(question)
+
+
+_ASKS_PEOPLE: Final = re.compile(_HOW_MANY_PEOPLE, re.IGNORECASE)
 # Words of a question that only ask.
 ASKS: Final = frozenset(
     """much many time when date day how what where which who whom whose exactly roughly please again
     often there here your you my our i we me us tell say know does did kind sort type actually
     currently number name thing am be do have has get got would could should shall may might must can will need
     want like let hi hello hey thank thanks please sorry quick question just per site onsite mail
-    email anyone somebody someone""".split()  # noqa: SIM905
+    email anyone somebody someone able myself yourself ourselves themselves himself herself""".split()  # noqa: SIM905
 )
 
 
@@ -199,7 +272,11 @@ def joined(text: str) -> Iterator[str]:
 
 def naming(item: Item) -> frozenset[str]:
     """The words that name an item: those of its name and of its types."""
-    return frozenset((*joined(item.name), *(word for kind in lineage(item.types) for word in tokens(spaced(kind)))))
+    name = in_english(item.name, item_language(item))
+    read = tokens(name) if name != item.name else ()
+    return frozenset(
+        (*joined(item.name), *read, *(word for kind in lineage(item.types) for word in tokens(spaced(kind))))
+    )
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -224,6 +301,12 @@ class Reading(msgspec.Struct, frozen=True):
         return found / whole if whole else 0.0
 
 
+# Where something is answers no question for anything else, although its name is often in its address.
+_PLACED: Final = frozenset(
+    """address streetAddress addressLocality addressRegion addressCountry postalCode location url
+    containedInPlace""".split()  # noqa: SIM905
+)
+_CODED: Final = re.compile(r"(?:[cC]ode|[iI]dentifier|[sS]ku|[mM]pn)$")  # says nothing but which one it is
 _NOT_WHO: Final = re.compile(r"address|location|place|area|system|language|url|date|time", re.IGNORECASE)
 _DATED: Final = re.compile(r"[dD]ate$")
 _NAMED: Final = 0.9
@@ -232,10 +315,10 @@ _ELSEWHERE: Final = 0.4
 # Words for the kind of value that is asked for, or for doing: a statement may have the value without them.
 WEAK: Final = frozenset(
     """size maximum minimum max min length height width weight limit fee charge amount total period duration cost price
-    use make do go take get have come offer provide allow start begin happen work live stay pay ask give contain mean
-    require support possible available normally usually approximately main current latest new long big large tall high
-    wide deep heavy old far fast quick quickly soon strong loud expensive early late good much ahead advance exact often
-    open close""".split()  # noqa: SIM905
+    use make do go take get have come offer provide allow start begin happen live stay pay ask give contain mean
+    end finish stop require support possible available normally usually approximately main current latest new long big
+    large tall high wide deep heavy old far fast quick quickly soon strong loud expensive early late good much ahead
+    advance exact often open close temperature""".split()  # noqa: SIM905
 )
 
 
@@ -258,13 +341,19 @@ def readings(
             continue
         if kind is WHO and _NOT_WHO.search(statement.field):
             continue
+        if _CODED.search(statement.field) and "code" not in words:
+            continue
         own = tuple(word for word in words if has(statement.words, word) or opposes(word, statement.words))
+        is_place = statement.field in _PLACED and kind is not WHERE and not is_whether
+        if is_place and all(has(names, word) for word in own):
+            continue
         left = missing([word for word in words if word not in own], names)
         named = tuple(word for word in words if word not in own and word not in left)
         near = [word for word in left if has(around, word)]
         absent = missing(left, whole)
         is_own = bool(own) and (is_whether or bool(named) or not WEAK.issuperset(own))
-        if is_own or (kind is not None and (WEAK.issuperset(left) or (named and _DATED.search(statement.field)))):
+        is_date = kind is not None and not kind.search("7") and _DATED.search(statement.field)  # "when", not "how many"
+        if is_own or (kind is not None and (WEAK.issuperset(left) or (named and is_date))):
             elsewhere = tuple(word for word in left if word not in absent and word not in near)
             found.append(Reading(statement, own, named, tuple(near), elsewhere, tuple(absent)))
     return found
@@ -274,17 +363,19 @@ def _texts_with(words: Sequence[str], statement: Statement) -> list[str]:
     """The text of a statement; of a list of features, those that have one of the words: free Wi-Fi is no price of the
     dog shower."""
     if statement.field not in _LISTS:
-        return [statement.text]
-    return [one for one in statement.text.split(", ") if any(has(tokens(one), word) for word in words)]
+        return [statement.english]
+    return [one for one in statement.english.split(", ") if any(has(tokens(one), word) for word in words)]
 
 
 _LISTS: Final = frozenset({"amenityFeature", "additionalProperty", "keywords"})
 
 
-def is_narrowed(question: str, reading: Reading) -> bool:
-    """Whether a word that the item does not have narrows one that the statement has: "haunted bedrooms"."""
+def is_narrowed(question: str, reading: Reading, by_name: bool = False) -> bool:
+    """Whether a word that the item does not have narrows one that the statement has: "haunted bedrooms". ``by_name``:
+    or one that only the item's name or type has: the "upholstery course" is no other course."""
     pairs = pairwise(tokens(question))
-    return any(one in reading.absent and one not in WEAK and other in reading.own for one, other in pairs)
+    there = (*reading.own, *reading.named) if by_name else reading.own
+    return any(one in reading.absent and one not in WEAK and other in there for one, other in pairs)
 
 
 def missing(words: Sequence[str], *places: Collection[str]) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Final
 from sabir.search.items.item import Item
 from sabir.search.items.schema_org import strings
 from sabir.search.items.types import lineage
-from sabir.search.query.asking import asks_whether_there, begins_open
+from sabir.search.query.asking import asks_whether_there, begins_open, is_yes_no
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
 from sabir.search.query.words import content_words, spaced, tokens
 
 from .fields import labels
+from .polarity import obliges, speaks_of_duty
 from .reading import WHERE, WHO, has, kind_asked, naming, telling
 
 # "Which electric cars do you have?", "what bikes are there?"
@@ -48,6 +49,11 @@ def asks_the_same(english: str, item: Item) -> bool:
     is not about which cars there are. Where a price or a time is asked for, an answer without one answers only a
     question with the same words.
     """
+    if is_yes_no(english) and not asks_whether_there(english) and begins_open(_in_english(item)):
+        whole = {*tokens(item.name), *tokens(f"{item.description} {item.text}")}  # "where can I buy a cap?"
+        return all(has(whole, word) for word in telling(english) if word not in IDLE)
+    if obliges(english) and not (obliges(_in_english(item)) or speaks_of_duty(item.description)):
+        return False  # "do I need to bring my passport?" is not "do you issue passports?"
     kind = kind_asked(english) if begins_open(english) else None
     answer = f"{item.description} {item.text}".strip()
     if answer and kind is not None and kind not in (WHO, WHERE) and not kind.search(answer):
@@ -56,9 +62,13 @@ def asks_the_same(english: str, item: Item) -> bool:
     if not looks_for_things(english):
         return True
     said = tokens(english)
-    name = content_words(glossed(item.name, language_of(item.name)))
+    name = content_words(_in_english(item))
     left = [word for word in name if word not in IDLE and not has(said, word)]
     return not left or "".join(left) in said  # "Wi-Fi" is "wifi"
+
+
+def _in_english(own_question: Item) -> str:
+    return glossed(own_question.name, language_of(own_question.name))
 
 
 def is_called(words: Collection[str], item: Item) -> bool:

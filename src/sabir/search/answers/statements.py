@@ -25,10 +25,11 @@ from sabir.search.query.vocabulary import DIETS
 from sabir.search.query.words import content_words, fold, sentences, spaced, squeezed, tokens
 
 from .facts import in_language, money, value_of
+from .fields import is_so_by
 from .fields import written as written_in_field
 from .offers import named_offer
 from .polarity import refuses, says
-from .reading import has, same, telling
+from .reading import KIND_OF_PEOPLE, KIND_OF_WEIGHT, has, same, statements, telling
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
@@ -58,8 +59,10 @@ _LABELS: Final = {
     "artmaterial": "{name} is made of {value}.", "artmedium": "{name} is made of {value}.",
     "basesalary": "{name} pays {value}.", "estimatedsalary": "{name} pays {value}.",
     "validthrough": "{name} is open until {value}.", "applicationdeadline": "{name} is open until {value}.",
+    "availabilitystarts": "{name} is available from {value}.",
     "instructor": "{name} is taught by {value}.", "datepublished": "{name} was published on {value}.",
     "datecreated": "{name} is from {value}.", "creator": "{name} is by {value}.", "artist": "{name} is by {value}.",
+    "maximumattendeecapacity": "{name} has room for {value}.",
     "genre": "{name} is {value}.", "educationallevel": "{name} is for this level: {value}.",
     "publisher": "{name} is published by {value}.", "url": "{name} is at {value}",
     "isbn": "The ISBN of {name} is {value}.",
@@ -84,7 +87,7 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
     if "price" in asked.fields and (paid := _price_for(item, asked.about)):
         return f"{item.name}: {paid}."
     for field in asked.fields:
-        if field == "pricerange" and (priced := _sentence_about(item, ("price",))):
+        if field == "pricerange" and (priced := _sentence_about(item, ("price",), asked.whole or asked.about)):
             return priced  # "costs four dollars" says more than "$"
         value = (
             in_words(item.fields, language)
@@ -96,7 +99,7 @@ def stated_fact(item: Item, asked: Asked, language: str = "en") -> str:
         if value:
             form = _LABELS.get(field) or _form_of(item, field) if language == "en" else "{name}: {value}."
             return form.format(name=item.name, value=value).replace("..", ".")
-    return _sentence_about(item, asked.fields, asked.about)
+    return _sentence_about(item, asked.fields, asked.whole or asked.about)
 
 
 def _price_for(item: Item, said: str) -> str:
@@ -123,7 +126,7 @@ _FIGURE: Final = re.compile(
 
 # What a sentence contains that states such a thing, if no field does.
 _EVIDENCE: Final = {
-    "weight": re.compile(r"\d[\d.,]*\s?(?:kg|g|lb|lbs|pounds?|oz|ounces?|kilo\w*|gramm?s?)\b", re.IGNORECASE),
+    "weight": KIND_OF_WEIGHT,
     "totaltime": re.compile(
         r"\b[\w-]+\s+(?:minutes?|hours?|Minuten|Stunden?|minutos|horas?|heures?|days?|Tage|weeks?|months?|years?|Wochen?)\b"
     ),
@@ -131,6 +134,9 @@ _EVIDENCE: Final = {
     "price": re.compile(
         r"[$€£]\s?\d|\d\s?(?:€|euros?|dollars?|pounds?)|\b[a-z]+(?:-[a-z]+)?\s+(?:dollars|euros|pounds|cents)\b", re.I
     ),
+    "telephone": re.compile(r"(?:\+|\b)\d(?:[\s()/.-]{0,2}\d){6,}\b"),
+    "email": re.compile(r"\S@\S"),
+    "maximumattendeecapacity": KIND_OF_PEOPLE,
     "recipeyield": re.compile(r"\b(?:serves|feeds|enough\s+for|for)\s+(?:\d+|two|four|six|eight)\b", re.IGNORECASE),
 }
 
@@ -138,11 +144,22 @@ _EVIDENCE: Final = {
 def _sentence_about(item: Item, fields: tuple[str, ...], about: str = "") -> str:
     """The sentence of an item that states what its fields do not, and has most of the words of the question; empty if
     no sentence does."""
-    pattern = next((_EVIDENCE[field] for field in fields if field in _EVIDENCE), None)
-    whole = sentences(f"{item.description}\n{item.text}") if pattern is not None else ()
+    patterns = [_EVIDENCE[field] for field in fields if field in _EVIDENCE]
+    if not patterns:
+        return ""
+    whole = list(sentences(f"{item.description}\n{item.text}"))
     words = telling(about)
-    fitting = [sentence for sentence in whole if pattern is not None and pattern.search(sentence)]
-    found = max(fitting, key=lambda sentence: sum(has(tokens(sentence), word) for word in words), default="")
+    counts = [sum(has(tokens(sentence), word) for word in words) for sentence in whole]
+    counted = list(zip(counts, whole, strict=True))
+    fitting = ([row for row in counted if pattern.search(row[1])] for pattern in patterns)
+    rows = next((found for found in fitting if found), [])
+    if "price" in fields and any(counts) and not any(count for count, _ in rows):
+        # "the deposit is five weeks' rent" has no amount
+        rows = [row for row in counted if row[0] and _FIGURE.search(row[1])]
+    if KIND_OF_PEOPLE in patterns:  # "Group size: 12" says more than a sentence
+        named = [statement.text for statement in statements(item) if statement.field]
+        rows = [(0, text) for text in named if KIND_OF_PEOPLE.search(text)] or rows
+    _, found = max(rows, key=lambda row: row[0], default=(0, ""))
     return f"{item.name}: {found}" if found else ""
 
 
@@ -262,7 +279,10 @@ _READ: Final[Mapping[str, Callable[[Item], str]]] = {
     "recipeingredient": _ingredients,
     "pricerange": _price_range,
     "url": lambda item: item.page,
-    **{field: _day(field) for field in ("validthrough", "applicationdeadline", "datepublished", "datecreated")},
+    **{
+        field: _day(field)
+        for field in ("validthrough", "applicationdeadline", "datepublished", "datecreated", "availabilitystarts")
+    },
     **{field: _salary(field) for field in ("basesalary", "estimatedsalary")},
 }
 
@@ -363,7 +383,7 @@ def answered_by(question: str, item: Item, language: str) -> str:
     """
     answer = item.description
     own = set(tokens(item.name))
-    words = tuple(word for word in content_words(question) if word not in own and word not in IDLE)
+    words = tuple(word for word in content_words(question) if word not in IDLE and not has(own, word))
     if not is_yes_no(question) or (not words and _PLAIN_ANSWER.match(answer)):
         return answer
     said = next((one for one in sentences(answer) if all(has(tokens(one), word) for word in words)), "")
@@ -482,13 +502,16 @@ def _tells(item: Item, values: tuple[str, ...]) -> bool | None:
     return True
 
 
+_NAMES: Final = frozenset({"name", "brand", "manufacturer", "seller", "provider", "publisher"})
+
+
 def _says(word: str, item: Item) -> bool | None:
     """Whether an item's words hold another word; that they do not says nothing."""
     words = tokens(f"{item.name} {item.description} {item.text}")
     if word in words:
         return True
     # "Wifi" stands in "Free Wi-Fi".
-    stated = (label for name, labels in recalled(item).labels.items() if name != "name" for label in labels)
+    stated = (label for name, labels in recalled(item).labels.items() if name not in _NAMES for label in labels)
     return True if any(word in tokens(label) or word in squeezed(label) for label in stated) else None
 
 
@@ -521,8 +544,17 @@ def _reason(item: Item, conditions: tuple[Condition, ...], language: str) -> str
             case Has():
                 return stated_fact(item, Asked(("recipeingredient",)), language)
             case Is(field) if labels := _labels(recalled(item), field):
-                return f"{item.name}: {', '.join(labels[:_MAX_LISTED])}."
+                return f"{item.name}: {_listed(item, field, labels, language)}."
     return ""
+
+
+def _listed(item: Item, field: str, labels: list[str], language: str) -> str:
+    """The values of a field; of one that only says yes or no, its name: "accepts reservations – no"."""
+    is_so = is_so_by(labels[0])
+    if is_so is None:
+        return ", ".join(labels[:_MAX_LISTED])
+    name = spaced(next((name for name in item.fields if name.casefold() == field), field)).lower()
+    return name if is_so else f"{name} – {_NO[language].lower()}"
 
 
 def _flat(conditions: tuple[Condition, ...]) -> list[Condition]:

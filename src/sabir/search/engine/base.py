@@ -138,6 +138,10 @@ class Engine(Protocol):
 
     async def search(self, query: SearchQuery) -> Found: ...
 
+    async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
+        """How similar in meaning a text is to each of some others, from -1 to 1; None without vectors."""
+        ...
+
     async def count(self, where: tuple[Condition, ...]) -> int:
         """How many items meet the conditions."""
         ...

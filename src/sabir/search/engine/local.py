@@ -27,7 +27,7 @@ from sabir.search.items.item import Item, make_room
 from sabir.search.query.conditions import Condition, In
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
-from .embed import Embedder, Vectors
+from .embed import Embedder, Vectors, similar_in_meaning
 from .lexical import Lexical, Reader, Writer
 from .memory import give_back
 from .passages import embedded, item_key, passages
@@ -363,6 +363,9 @@ class LocalIndex:
         if len(self._cache) > _CACHED:
             self._cache.popitem(last=False)
         return vector
+
+    async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
+        return await similar_in_meaning(self._embedder, await self._vector(text), others)
 
     # Vectors in the background
 

@@ -25,7 +25,7 @@ from sabir.search.query.glossary import language_of, likenesses, telling
 from sabir.search.query.words import alike, fold, segmented
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
-from .embed import Embedder, Vectors
+from .embed import Embedder, Vectors, similar_in_meaning
 from .passages import Passage, embedded, item_key, passages
 from .postgres_where import Where
 from .rank import Ranked, above_floor, contenders, fused, of_best, rarity, unknown
@@ -448,6 +448,9 @@ class PostgresIndex:
             logger.warning("Searching by words alone: %s", failed)
             return None
         return vector
+
+    async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
+        return await similar_in_meaning(self._embedder, await self._vector(text), others)
 
     # Vectors in the background
 

@@ -19,6 +19,7 @@ import msgspec
 from sabir.search.query import dates, places
 from sabir.search.query.dates import Span
 from sabir.search.query.hours import MAX_DAYS, on_days, open_days, open_slots, start_hours
+from sabir.search.query.stated import weekdays_only
 from sabir.search.query.units import UNIT_CODES, UNITS, number, quantity
 from sabir.search.query.words import STOPWORDS, spaced, squeezed, tokens
 
@@ -62,7 +63,7 @@ _FREE: Final = re.compile(r"\b(\w+)[- ]free\b", re.IGNORECASE)
 _DENIED: Final = (
     r"no|not contain(?:ing)?|contains no|never|zero|instead of"
     r"|(?:do(?:es)?\s+not|do(?:es)?n['’]t|need\s+not)\s+(?:need|require|have|include|use)|ohne|keine?[nmrs]?|sin|sans)\s+"
-    r"(?:(?:any|added|an?|eine?[nmr]?|un[ae]?)\s+)?[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and|oder|und|o|ni|ou)\s+(?:no\s+)?\w+)?"
+    r"(?:(?:any|added|an?|eine?[nmr]?|un[ae]?)\s+)?(?:single\s+)?[\w]+(?:\s*,\s*\w+)*(?:,?\s+(?:or|nor|and|oder|und|o|ni|ou)\s+(?:no\s+)?\w+)?"
 )
 _NEGATED: Final = re.compile(rf"\b(?:[\w]+|tree nut)[- ]free\b|\b(?:without|free (?:of|from)|{_DENIED}", re.IGNORECASE)
 _NEGATED_NOT_FREE: Final = re.compile(rf"\b(?:without|{_DENIED}", re.IGNORECASE)  # the same where nothing is "free"
@@ -341,8 +342,9 @@ def _times(fields: Mapping[str, JSON], found: _Collector) -> None:
     """When something is: on which days, from which hour, and from which date to which."""
     if repeated := on_days(fields):
         found.words[ON_DAYS] = set(repeated)
-    elif "byday" in found.words and not found.dates:  # every Monday, without an end
-        found.words[ON_DAYS] = found.words["byday"] & _WEEKDAYS
+    elif not found.dates and (days := _weekly(found)):  # every Monday, without an end
+        found.words.setdefault("byday", set()).update(days)
+        found.words[ON_DAYS] = days
     if isinstance(given := fields.get("startDate"), str) and (clock := _CLOCK.match(given)):
         found.numbers[START_HOUR] = [int(clock[1]) + int(clock[2]) / 60]
     elif hours := start_hours(fields):
@@ -356,6 +358,19 @@ def _times(fields: Mapping[str, JSON], found: _Collector) -> None:
         found.dates["date"] = Span(start.start, max(start.end, end.end if end and over else start.end))
     if 0 < len(repeated) < MAX_DAYS and "startdate" in found.dates:
         found.dates["date"] = found.dates["startdate"]  # on the days between, it is on only where it says so
+
+
+def _weekly(found: _Collector) -> set[str]:
+    """The weekdays on which something without a date is: those of its schedule, or of a value that is nothing else:
+    "mercredi" in a column."""
+    days = found.words.get("byday", set()) & _WEEKDAYS
+    for field, values in found.labels.items():
+        if field not in _OF_HOURS:
+            days = days.union(*(weekdays_only(value) for value in values))
+    return days
+
+
+_OF_HOURS: Final = frozenset({"dayOfWeek", "openingHours", "name", "keywords"})
 
 
 def _ages(fields: Mapping[str, JSON]) -> range:

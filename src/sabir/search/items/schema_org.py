@@ -311,13 +311,26 @@ def _prose(node: Mapping[str, JSON]) -> str:
     lines = [line for key in _PROSE for line in strings(node.get(key))]
     known = set(lines)
     for key in _WORDS:
-        for line in strings(node.get(key)):
+        for line in _named_values(node.get(key)) if key in _NAMED else strings(node.get(key)):
             line = bare(line) if line.startswith(("http://schema.org", "https://schema.org")) else line
             if line not in known and not line.startswith(("http://", "https://")):
                 known.add(line)
                 lines.append(line)
     lines += (line for line in dict.fromkeys(_other_words(node)) if line not in known)
     return "\n".join(lines)
+
+
+_NAMED: Final = frozenset({"amenityFeature", "additionalProperty"})
+
+
+def _named_values(value: JSON) -> Iterator[str]:
+    """The features of a thing, each with its value in words: "Depth: 2 m"."""
+    for row in _listed(value):
+        name, said = (row.get("name"), row.get("value")) if isinstance(row, dict) else (None, None)
+        if isinstance(name, str) and isinstance(said, str) and said and said != name:
+            yield f"{name}: {said}"
+        else:
+            yield from strings(row)
 
 
 def _other_words(node: Mapping[str, JSON]) -> Iterator[str]:

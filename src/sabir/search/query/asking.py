@@ -15,6 +15,7 @@ from sabir.search.engine.base import Fields
 
 from . import predicates
 from .conditions import Condition
+from .prefilter import PatternTable
 from .structured import Around
 from .vocabulary import NUTRIENTS
 from .words import fold
@@ -22,13 +23,17 @@ from .words import fold
 _OPENED: Final = r"(?:days?|evenings?|house|studios?|mic|air|weekend|morning|afternoon)\b"  # an open day is an event
 _NO_EVENT: Final = rf"(?!\s+{_OPENED})"
 # Fields by the words that ask for them; the first match counts.
-_FACTS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), fields)
-    for pattern, fields in (
-        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\b(?:can|do|could)\s+i\s+(?:call|ring|phone)\b|\bthe\s+number\s+(?:of|for)\b",
+_FACTS: Final = PatternTable[tuple[str, ...]](
+    (
+        (r"\b(?:phone|telephone|phone\s+number|telephone\s+number)\b|\b(?:can|do|could)\s+i\s+(?:call|ring|phone)\b|\bthe\s+number\s+(?:of|for)\b"
+         r"|\b(?:direct|mobile|cell|contact|emergency|whose|his|her|their|your)\s+(?:direct\s+|mobile\s+|office\s+)?(?:number|line)\b",
          ("telephone",)),
         (r"\be-?mail\b", ("email",)),
         (r"\b(?:how|where)\b.*\b(?:contact|get\s+in\s+touch)\b|\bcontact\s+details\b", ("email", "telephone")),
+        (r"\b(?:when|how\s+soon|(?:what|which)\s+(?:day|date|month))\b.*\b(?:available|vacant|move\s+in(?:to)?|moving\s+in|(?:can|could|may)\s+(?:i|we)\s+(?:have|rent|get)|(?:is|are|be|becomes?|falls?)\s+(?:\w+\s+){0,3}free)\b",
+         ("availabilitystarts", "availablefrom", "date", "time")),
+        (r"\bwhen\s+(?:was|were)\b.*\b(?:opened|founded|established|launched|built|set\s+up)\b",
+         ("foundingdate", "datecreated")),  # not the day of an event there
         (r"\b(?:opening|closing|open|business)\s+(?:hours|times?)\b|\bhours\b", ("openinghours",)),
         (r"\bstart(?:ing)?\s+time\b", ("time",)),
         (rf"\bwhen\b.*\bopen\s+{_OPENED}", ("date",)),
@@ -37,6 +42,8 @@ _FACTS: Final = tuple(
          ("openinghours",)),
         (r"\b(?:what|which)\s+days?\b.*\b(?:open|closed?)\b", ("openinghours",)),
         (rf"\b(?:when|what\s+time|how\s+late)\b\s+(?:is|are)\b.*\bopen\b{_NO_EVENT}", ("openinghours",)),
+        (r"\b(?:do|would|will|must|should|can)\s+(?:i|we|one)\s+(?:have\s+to\s+)?pay\b", ("price", "pricerange")),
+        (rf"\bhow\s+long\b.*\bopen\b{_NO_EVENT}", ("openinghours",)),
         (r"\b(?:salary|salaries|wages?|earns?|paid|pay)\b", ("basesalary", "estimatedsalary")),
         (r"\b(?:apply|applications?|deadline|closing\s+date)\b", ("validthrough", "applicationdeadline")),
         (r"\bhow\s+many\s+pages\b|\bpage\s+count\b", ("numberofpages",)),
@@ -52,8 +59,11 @@ _FACTS: Final = tuple(
         *((rf"\bhow\s+much\s+{name}\b|\b(?:grams?|g)\s+of\s+{name}\b|^\W*{name}\s+(?:content\s+)?(?:in|of)\b", (field,))
           for name, field in NUTRIENTS.items()),
         (r"\bcalories\b|\bkcal\b", ("calories",)),
+        (r"\bhow\s+many\s+(?:places|spots|seats|participants)\b(?!\s+(?:are\s+)?(?:left|free|available|remain))|\b(?:group|class)\s+size\b"
+         r"|\bhow\s+(?:big|large)\s+(?:is|are)\s+the\s+(?:groups?|class(?:es)?)\b",
+         ("maximumattendeecapacity", "recipeyield")),
         (r"\bhow\s+many\s+(?:people|servings?|portions?|guests)\b|\bserves?\s+how\s+many\b|\bhow\s+many\b.*\b(?:feeds?|serves?|makes?|yields?)\b",
-         ("recipeyield",)),
+         ("recipeyield", "maximumattendeecapacity")),
         (r"\bhow\s+(?:tall|high)\b|\bheight\b", ("height",)), (r"\bhow\s+wide\b|\bwidth\b", ("width",)),
         (r"\bhow\s+deep\b|\bdepth\b", ("depth",)),
         (r"\bhow\s+(?:big|large)\b|\bdimensions?\b", ("size", "height", "width")),
@@ -65,6 +75,8 @@ _FACTS: Final = tuple(
          ("creator", "artist", "brand", "manufacturer", "author")),
         (r"\bhow\s+far\b|\bwhat\s+(?:range|distance)\b", ("distance", "range")),
         (r"\bset\s+(?:me|us|you)\s+back\b|\bwhat\s+do(?:es)?\b.*\bgo\s+for\b", ("price", "pricerange")),
+        (r"\bwhat(?:['’]?s|\s+is)\b.*\b(?:a|per|each)\s+(?:month|week|night|year|hour|day|person|head)\W*$|\bwhat(?:['’]?s|\s+is)\s+the\s+(?:monthly\s+|weekly\s+)?rent\b"
+         r"|\bhow\s+much\s+rent\b", ("price", "pricerange")),
         (r"\bhow\s+heavy\b|\bhow\s+much\b.*\bweigh\b|\bweigh(?:t|s)?\b", ("weight",)),
         (r"\bhow\s+(?:much(?!\s+time)|expensive)\b|\b(?:price|prices|cost|costs|priced|fee|fees|admission)\b|\bwhat\s+do(?:es)?\b.*\bcosts?\b",
          ("price", "pricerange", "basesalary", "estimatedsalary")),
@@ -116,6 +128,16 @@ _LOOKS_FOR: Final = re.compile(
 _THERE_IN: Final = re.compile(r"^\W*(?:is|are)\s+there\s+[\w\s,'’-]{1,80}\b(?:in|at|on|for|with)\W*$", re.IGNORECASE)
 # "Are there still tickets for it?" asks whether it is sold out.
 _LEFT: Final = re.compile(r"\b(?:tickets?|seats?|spots?|places)\b", re.IGNORECASE)
+_PLACES_LEFT: Final = re.compile(
+    r"\b(?:tickets?|seats?|spots?|places|spaces)\b(?:\s+still)?\s+(?:left|available|free)\b", re.IGNORECASE
+)
+
+
+def asks_for_places(question: str) -> bool:
+    """Whether it asks if there is room: "are there places left on the tour?"."""
+    return _PLACES_LEFT.search(question) is not None
+
+
 # Phrases that only ask to be told: "can you give me the number of ...".
 _POLITE: Final = re.compile(
     r"^\W*(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:tell|give|show)\s+(?:me|us)\s+"
@@ -151,6 +173,7 @@ class Asked(msgspec.Struct, frozen=True):
     is_yes_no: bool = False
     around: tuple[Around, ...] = ()
     about: str = ""  # the words of a question that asks for a fact
+    whole: str = ""  # the same with those that name the thing
     read: tuple[str, ...] = ()  # the words that name the field
 
     def __bool__(self) -> bool:
@@ -167,14 +190,18 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
     said, rest = rest, predicates.plain(rest)
     if _LOOKS_FOR.match(question) and not (_THERE_IN.match(rest) or _LEFT.search(rest) or _RESERVES.search(rest)):
         return _of_named(rest, known, now) if is_named else Asked()
-    fields = next((fields for pattern, fields in _FACTS if pattern.search(rest) or pattern.search(said)), ())
+    possible = _FACTS.possible(rest, said)
+    fields = next((fields for pattern, fields in possible if pattern.search(rest) or pattern.search(said)), ())
     if (counted := _COUNTED.search(rest)) and fold(counted["thing"]) not in _NOT_COUNTED:
         return Asked(fields or ("recipeingredient",), words=counted["thing"])
     is_later = bool(_IS_LATER.search(rest)) and not fields and not _OPEN.match(question)
     starts = is_later or bool(_YES_NO.match(question) or _YES_NO.match(rest))
     if not starts:
         is_verbless = is_named and not fields and question.rstrip().endswith("?") and not _OPEN.match(question)
-        return _of_named(rest, known, now) if is_verbless else Asked(fields, about=rest)
+        if is_verbless:
+            return _of_named(rest, known, now)
+        paid = ("rent",) if fields[:1] == ("price",) else ()  # another word for what it costs
+        return Asked(fields, about=rest, read=paid)
     read = predicates.read(rest, known, now)
     if fields and (fields[0] == "telephone" or not (read.conditions or read.around)):
         return Asked(fields)
@@ -184,7 +211,14 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
 
 # An introduction before a question: "We are coming by car, where can we park?".
 _LED_UP: Final = re.compile(
-    r"^(?=[^?]*?\b(?:i|we|my|our|i['’]m|we['’]re|he|she|hello|hi)\b)[^?]{4,160}?(?:\s[-–—]|[.!:;,])\s+(?=(?:is|are|do|does|can|could|how|what|when|where|which|who|will|may)\s)",
+    r"^(?!\W*(?:is|are|can|could|do|does|may|must|will|should)\b)(?=[^?]*?\b(?:i|we|my|our|i['’]m|we['’]re|he|she|hello|hi)\b)[^?]{4,160}?(?:\s[-–—]|[.!:;,])\s+(?=(?:is|are|do|does|can|could|how|what|when|where|which|who|will|may)\s)",
+    re.IGNORECASE,
+)
+
+
+_AGE_LED: Final = re.compile(
+    r"\b(?:is|are|am|turned|aged?|in|['’]s|['’]m)\s+(?P<a>\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
+    r"|\b(?P<b>\d{1,2})[\s-](?:years?[\s-]old|ans|años|jahre)\b",
     re.IGNORECASE,
 )
 
@@ -193,6 +227,10 @@ def first_asked(text: str) -> str:
     """The question, without what follows it: "Does it contain peanuts? My son is allergic."."""
     before, mark, behind = text.partition("?")
     text = before + mark if mark and len(before.split()) > 1 and "?" not in behind else text
+    led = _LED_UP.match(text)
+    age = _AGE_LED.search(led.group()) if led is not None else None
+    if led is not None and age is not None:  # "my son is six, can he come?"
+        return f"{text[led.end() :].rstrip(' ?')} aged {age['a'] or age['b']}?"
     return _LED_UP.sub("", text, count=1)
 
 
@@ -224,7 +262,7 @@ def plainly_asked(question: str) -> str:
 
 def is_asking(question: str) -> bool:
     """Whether a question asks for a fact, or for yes or no."""
-    return bool(_YES_NO.match(question)) or any(pattern.search(question) for pattern, _ in _FACTS)
+    return bool(_YES_NO.match(question)) or any(pattern.search(question) for pattern, _ in _FACTS.possible(question))
 
 
 def is_open(question: str) -> bool:

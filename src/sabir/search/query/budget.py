@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from time import perf_counter, thread_time
+from typing import Final
+
+# Seconds that the filters of a question may take, and as many the questions before it: what is unread by then is only
+# searched for as words.
+READ_BUDGET: Final = 0.02
 
 
 class Budget:

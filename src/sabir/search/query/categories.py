@@ -62,6 +62,7 @@ class CategoryCandidate(msgspec.Struct, frozen=True):
     least: int = 1
     is_head: bool = False
     is_foreign: bool = False
+    names: tuple[str, ...] = ()  # what is called so and does not meet it is meant, too: then it filters nothing
 
 
 def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCandidate]:
@@ -71,8 +72,8 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
     """
     spoken = tokens(text)
     plain = " ".join(spoken)
-    diets = (diet for diet in DIETS if " ".join(tokens(diet)) in plain)
-    read = {word for words in (*said, *diets) for word in tokens(words)}
+    diets = (words for diet, words in _DIETS if diet in plain)
+    read = {word for words in (*map(tokens, said), *diets) for word in words}
     words = [word for word in spoken if word not in STOPWORDS and word not in read and word not in LINKING_WORDS]
     if not words or len(words) > MAX_WORDS or re.search(r"\bor\b", text):
         return []
@@ -102,11 +103,15 @@ def candidates(text: str, said: Sequence[str], known: Fields) -> list[CategoryCa
         is_foreign = word in heads and len(values) > 1
         sure = words == [word] or wanted == [word] or word in TYPE_WORDS
         if sure:  # nothing else says what is wanted: "automatic cars"
-            found.append(CategoryCandidate(word, _of(stating(known), values, known), sure=True))
+            stated = _of(stating(known), values, known)
+            found.append(CategoryCandidate(word, stated, sure=True, names=values if spoken == [word] else ()))
         found.append(CategoryCandidate(word, tagged, sure=sure, least=1 if is_foreign else 2, is_foreign=is_foreign))
         if not sure:  # "blue hatchbacks", if the best match is one
             found.append(CategoryCandidate(word, _of(stating(known), values, known), least=2))
     return [candidate for candidate in found if candidate.conditions]
+
+
+_DIETS: Final = tuple((" ".join(words), words) for words in map(tokens, DIETS))
 
 
 @lru_cache(maxsize=256)

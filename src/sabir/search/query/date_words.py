@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from . import dates
 from .dates import MONTH, MONTHS, WEEKDAYS
+from .prefilter import PatternTable
 from .units import NUMBER_WORDS
 
 _DAY = "|".join(WEEKDAYS)
@@ -41,8 +42,11 @@ _Said: TypeAlias = Callable[[re.Match[str], datetime], str]
 
 def plain(text: str, now: datetime) -> str:
     """The same text, with every date written in the plain way."""
-    for pattern, say in _TABLE:
+    place = _TABLE.following(text)
+    while place is not None:
+        pattern, say = _TABLE.rows[place]
         text = pattern.sub(lambda match, say=say: say(match, now) or match.group(), text)  # type: ignore[misc]
+        place = _TABLE.following(text, place + 1)
     return text
 
 
@@ -204,4 +208,4 @@ _FORMS: Final[tuple[tuple[str, _Said], ...]] = (
      _as(r"this \g<unit>")),
     (rf"(?P<when>\b(?:{MONTH})|\b20\d\d)\s+onwards?\b", _as(r"\g<when>")),
 )  # fmt: skip
-_TABLE: Final = tuple((re.compile(pattern, re.IGNORECASE), say) for pattern, say in _FORMS)
+_TABLE: Final = PatternTable[_Said](_FORMS)

@@ -89,6 +89,12 @@ def _flags(known: Fields) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=16)
+def _has_flags(known: Fields) -> bool:
+    """Whether a field here says by its name that it is a flag."""
+    return any(_PREFIX.match(field) for field in known.words)
+
+
 _PREFIX: Final = re.compile(r"^(?:is|has|are)(?=[a-z]{5})")
 _VERB: Final = re.compile(r"^(?:accepting|accepts|taking|takes|allows|offers)(?=[a-z]{8})")
 _TAKES: Final = frozenset("take takes taking accept accepts accepting allow allowing offer offering".split())  # noqa: SIM905
@@ -98,6 +104,8 @@ STATED_PATTERN: Final = r"\b[^\W\d_]+(?=(?P<more>(?:\s+[^\W\d_]+){1,4}))"
 
 def stated_flag(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """What must be so, if a field of that whole name says so by yes or no."""
+    if not _has_flags(known):
+        return None
     said = match.group() + match["more"]
     spans = list(re.finditer(r"[^\W\d_]+", said))
     for count in range(min(len(spans), _NAMED), 1, -1):

@@ -15,7 +15,9 @@ import msgspec
 from sabir.search.items.types import TYPE_WORDS
 
 from . import dates
+from .budget import READ_BUDGET, Budget
 from .comparisons import OPERATOR, PATTERN
+from .prefilter import PatternTable
 from .vocabulary import DIETS, LANGUAGES
 from .words import STOPWORDS, fold, singular, tokens
 
@@ -60,9 +62,9 @@ _KINDS: Final = {
 }
 _ADDED: Final = frozenset({"without", "with", "where"})  # a second one does not replace the first
 
-_KIND_PATTERNS: Final = {
-    kind: re.compile(pattern, re.I if kind not in ("place", "by") else 0) for kind, pattern in _KINDS.items()
-}
+_KIND_PATTERNS: Final = PatternTable[str](
+    (re.compile(pattern, re.I if kind not in ("place", "by") else 0), kind) for kind, pattern in _KINDS.items()
+)
 
 _ORDERS: Final = {
     "cheaper": "cheapest", "less expensive": "cheapest", "more affordable": "cheapest", "lower priced": "cheapest",
@@ -164,7 +166,8 @@ class _Apart(msgspec.Struct, frozen=True):
 
 
 def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] = ()) -> str:
-    """The question as it would be asked on its own, given the earlier questions, oldest first.
+    """The question as it would be asked on its own, given the earlier questions, oldest first; as it is, if reading
+    these takes too long.
 
     ``results`` are the names of the last results, for "the second one".
     """
@@ -179,8 +182,11 @@ def decontextualized(text: str, previous: Sequence[str], results: Sequence[str] 
         if _JOINS.fullmatch(before) or re.fullmatch(r"(?:and\s+)?(?:what|how)\s+about", before, re.I):
             return _of_another(previous[-1] if previous else "", results[0], name)
         return f"{question[: one.start()]}{name}{question[one.end() :]}".strip()
+    budget = Budget(READ_BUDGET)
     context = ""
     for earlier in previous:
+        if budget.is_spent:
+            return question
         earlier = " ".join(earlier.split())
         context = _joined(context, earlier) if context else earlier
     return _joined(context, question) if context else question
@@ -329,12 +335,17 @@ def _refers(rest: str) -> bool:
 def _apart(text: str) -> _Apart:
     rest = text
     asked: list[tuple[int, str, str]] = []
-    for kind, pattern in _KIND_PATTERNS.items():
-        while (match := pattern.search(rest)) and match.group().strip():
+    place = _KIND_PATTERNS.following(rest)
+    while place is not None:
+        pattern, kind = _KIND_PATTERNS.rows[place]
+        at = 0
+        while (match := pattern.search(rest, at)) and match.group().strip():
             if kind in ("for", "with") and match.start() == 0:
                 break
             asked.append((match.start(), kind, match.group().strip(" ,")))
             rest = rest[: match.start()] + "\x00" * len(match.group()) + rest[match.end() :]
+            at = match.end() if kind != "where" else 0  # what stood behind one may have been the end of another
+        place = _KIND_PATTERNS.following(rest, place + 1)
     asked.sort()
     core = re.sub(r"\s+(?:and|but|or)$", "", " ".join(rest.replace("\x00", " ").split()).strip(" ,?.!"))
     return _Apart(core, tuple((kind, words) for _, kind, words in asked))
@@ -382,9 +393,13 @@ def _refined(before: _Apart, rest: str, marked: bool) -> str | None:
 
 
 def _adjective(word: str, phrase: str) -> bool:
-    return word in _ADJECTIVES or any(
-        word in tokens(diet) for diet in DIETS if diet.replace("-", " ") in fold(phrase).replace("-", " ")
-    )
+    if word in _ADJECTIVES:
+        return True
+    said = fold(phrase).replace("-", " ")
+    return any(word in words and diet in said for diet, words in _DIETS)
+
+
+_DIETS: Final = tuple((diet.replace("-", " "), tokens(diet)) for diet in DIETS)
 
 
 def _prefixed(words: str, core: str) -> str:

@@ -15,8 +15,9 @@ from typing import Final
 import msgspec
 
 from .dates import MONTHS
-from .translated import knows
+from .translated import is_english, is_homograph, knows
 from .vocabulary import ALIKE
+from .word_order import asks_first
 from .words import STOPWORDS, fold, fold_length_kept
 
 LANGUAGES: Final = ("de", "es", "fr", "ja")
@@ -41,10 +42,30 @@ def glossary(language: str) -> Glossary:
             words = frozenset(fold(word) for word in line.removeprefix("words:").split())
             continue
         said, _, english = line.partition("=")
-        terms |= {fold(item.strip()): english.strip() for item in said.split("|")}
+        for term in (item.strip() for item in said.split("|")):
+            if term not in _ACCENTED:
+                terms[fold(term)] = english.strip()
+            terms[fold(_kept_apart(term))] = english.strip()
     phrases = "|".join(_phrase(term) for term in sorted(terms, key=len, reverse=True))
     bounded = phrases if language == "ja" else rf"(?<!\w)(?:{phrases})(?!\w)"
     return Glossary(words, terms, re.compile(bounded))
+
+
+@cache
+def words_of(language: str) -> frozenset[str]:
+    """Every word of a glossary, folded: none of them is misspelt."""
+    known = glossary(language)
+    return known.words | {word for term in known.terms for word in re.findall(r"[^\W\d_]+", term)}
+
+
+# Words of one letter or two that another word is without the accent: "où" is where, "ou" is or.
+_ACCENTED: Final = {"où": "ouu", "à": "aa"}
+_ACCENT: Final = re.compile(r"(?<!\w)(?:où|à)(?!\w)", re.IGNORECASE)
+
+
+def _kept_apart(text: str) -> str:
+    """The text with such words told apart, which folding would make the same."""
+    return _ACCENT.sub(lambda match: _ACCENTED[match.group().lower()], text)
 
 
 @cache
@@ -110,17 +131,29 @@ def detected_language(question: str) -> str:
         return "ja"
     said = re.findall(r"[\w'’-]+", fold(question))
     highest, best = 0, "en"
-    english = sum(word in STOPWORDS for word in said)
+    written = re.findall(r"[\w'’-]+", question.casefold())  # "thé" is not "the"
+    english = sum(word in STOPWORDS for word in (written if len(written) == len(said) else said))
     for language in LANGUAGES[:-1]:
-        known = glossary(language)
-        count = sum(
-            word not in _ENGLISH
-            and (word in known.words or known.terms.get(word, word) != word or knows(word, language))
-            for word in said
-        )
-        if count > highest and count > english:
-            highest, best = count, language
+        known = [word for word in said if word not in _ENGLISH and _is_of(word, language)]
+        may_be_english = is_english if len(said) > 1 else is_homograph
+        if (
+            all(map(may_be_english, known))
+            and (len(known) < len(said) or len(said) == 1)
+            and not _ACCENTED_WORD.search(question)
+        ):
+            continue  # "woolly hat" is English
+        if len(known) > highest and len(known) > english:
+            highest, best = len(known), language
     return best
+
+
+# "Café" is English, too.
+_ACCENTED_WORD: Final = re.compile(r"(?!caf[ée]s?\b)\b[a-z]*[à-öø-ÿ]", re.IGNORECASE)
+
+
+def _is_of(word: str, language: str) -> bool:
+    known = glossary(language)
+    return word in known.words or known.terms.get(word, word) != word or knows(word, language)
 
 
 def telling(question: str) -> str:
@@ -154,7 +187,11 @@ def glossed(question: str, language: str) -> str:
     else:
         text = _DAY_MONTH.sub(_spelt_day, text)
     text = _INVERTED.sub(r"\g<verb> \g<who> ", text, count=1) if language == "fr" else text
+    text = _TAKEN_ALONG.sub(r"ist \g<who> erlaubt \g<where>", text, count=1) if language == "de" else text
+    text = _NOUN_FOR.sub(r"\g<thing> ", text) if language == "fr" else text
     text = _WHETHER.sub("do you have ", text, count=1)
+    text = _ALLOWED.sub("is allowed ", text, count=1)
+    text = _kept_apart(text) if language == "fr" else text
     plain = fold_length_kept(text)
     pieces: list[str] = []
     at = 0
@@ -164,11 +201,14 @@ def glossed(question: str, language: str) -> str:
     pieces.append(text[at:])
     english_words = " ".join("".join(pieces).split())
     if language == "de":
-        return _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
+        english_words = _VERB_LAST.sub(r"\g<can> \g<verb> \g<what>", english_words)
     if language != "ja":
-        return english_words
+        return asks_first(_OF.sub(" ", english_words) if language in ("fr", "es") else english_words)
     turned = _THERE_LAST.sub(r"is there \1?", _AFTER.sub(r"\2 \1", english_words))
     return _COST_LAST.sub(r"how much is \1?", turned)
+
+
+_OF: Final = re.compile(r"\s(?:de|d['’]|l['’])\s|\s(?:d|l)['’](?=[^\W\d_]{3})", re.IGNORECASE)
 
 
 def _spelt_day(match: re.Match[str]) -> str:
@@ -190,9 +230,27 @@ _WHETHER: Final = re.compile(
     r"^\W*(?:tienen\s+(?:ustedes\s+)?|ten[ée]is\s+|venden\s+|avez-vous\s+|vendez-vous\s+|habt\s+ihr\s+|haben\s+sie\s+|verkauft\s+ihr\s+)",
     re.IGNORECASE,
 )
+# "¿Se admiten …?" asks whether something is allowed.
+_ALLOWED: Final = re.compile(
+    r"^\W*(?:se\s+(?:admit|permit|acept)en?|admit[eí]n?s?|acept[aá][ni]s?|acceptez-vous|accepte-t-on|est-ce\s+que\s+vous\s+acceptez"
+    r"|erlauben\s+sie|erlaubt\s+ihr|akzeptieren\s+sie|akzeptiert\s+ihr)\s+",
+    re.IGNORECASE,
+)
 # French asks "the pool is it open?".
 _INVERTED: Final = re.compile(
     r"^\W*(?P<who>(?:l[ea]s?\s|l['’]|une?\s|mes\s|mon\s|ma\s|ce\s|cette\s)[^?!.,;:]{1,60}?)\s+(?P<verb>est|sont)-(?:ils?|elles?)\s+",
+    re.IGNORECASE,
+)
+# German asks "may my dog with in the garden?".
+_TAKEN_ALONG: Final = re.compile(
+    r"\b(?:darf|dürfen|kann|können)\s+(?P<who>(?:(?:mein|unser|ein|der|die|das)\w*\s+)?\w+)\s+(?:auch\s+)?mit"
+    r"(?:kommen)?(?:\s+(?P<where>(?:in|ins|zu|zum|zur|auf|nach|an)\b)|(?=\W*$))",
+    re.IGNORECASE,
+)
+# "Tasse à thé" is a kind of cup, and in no tea.
+_NOUN_FOR: Final = re.compile(
+    r"\b(?P<thing>\w{3,})\s+à\s+(?=(?:thé|pain|eau|vin|bière|lait|fromage|gâteaux?|glace|linge|outils?|main|dents|roulettes|chaussures"
+    r"|livres?|vélos?|bagages?|voile|rames?|moteur|air|gaz|bois|coudre|tricoter|manger|laver|dessin|gravure)\b)",
     re.IGNORECASE,
 )
 _MONTH_DAY: Final = re.compile(r"(\d{1,2})月(\d{1,2})日")  # 12月5日 is the fifth of December

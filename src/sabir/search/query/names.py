@@ -15,6 +15,7 @@ import msgspec
 
 from sabir.search.items.types import TYPE_WORDS
 
+from .sounds import sounds_like
 from .units import NUMBER_WORDS
 from .words import STOPWORDS, fold
 
@@ -28,6 +29,7 @@ MAX_NAME: Final = 200  # characters of a name that are compared
 _AMOUNT: Final = re.compile(
     r"[,\s]+\d+(?:[.,]\d+)?\s?(?:oz|lb|ml|cl|l|kg|g|mm|cm|m|w|zoll|inch(?:es)?|pieces|cups|pack)\Z", re.IGNORECASE
 )
+_ASIDE: Final = re.compile(r"\s*\([^()]{1,60}\)\Z")  # "41 Priory Road (student house)"
 _STEM: Final = 4  # letters of a verb that may end in "-ing"
 MIN_TYPO: Final = 5  # letters of a word in which one may be wrong
 
@@ -99,6 +101,10 @@ def _alternatives(name: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
     pieces = _SPLIT.split(name)
     if len(pieces) > 1:
         found += [(keys, False) for piece in pieces if _telling(keys := _keys(piece), 2)]
+    if (short := _ASIDE.sub("", name)) != name and _telling(keys := _keys(short), 2):
+        found.append((keys, False))
+    if "," in name and _telling(keys := _keys(name.partition(",")[0]), 2):
+        found.append((keys, False))
     bare = _AMOUNT.sub("", name)
     if bare != name and _telling(keys := _keys(bare), 2):
         found.append((keys, False))
@@ -144,24 +150,31 @@ def _placed(said: tuple[_Word, ...], name: tuple[str, ...], whole: bool) -> Name
 
 def _like(word: str, wanted: str) -> int | None:
     """0 if two words are the same, 1 if one letter differs, None if they are different words."""
-    if word == wanted or word.rstrip("s") == wanted.rstrip("s") != "":
+    is_plural = word.endswith("s") or wanted.endswith("s")
+    if word == wanted or (is_plural and word.rstrip("s") == wanted.rstrip("s") != ""):
         return 0
+    if abs(len(word) - len(wanted)) > 1:
+        return None
     if min(len(word), len(wanted)) < 2 or max(len(word), len(wanted)) < 3 or word.isdigit() or wanted.isdigit():
         return None
     if max(len(word), len(wanted)) < MIN_TYPO and sorted(word) != sorted(wanted):
         return 1 if wanted not in STOPWORDS and word not in STOPWORDS and one_apart(word, wanted, 3) else None
-    return 1 if one_apart(word, wanted) else None
+    return 1 if one_apart(word, wanted) or sounds_like(word, wanted) else None
 
 
 def one_apart(one: str, other: str, same_start: int = 0) -> bool:
     """Whether one letter is wrong, missing, added or swapped with the next."""
-    if abs(len(one) - len(other)) > 1 or one[: min(same_start, len(one) - 1)] != other[: min(same_start, len(one) - 1)]:
+    difference = len(one) - len(other)
+    if not -1 <= difference <= 1:
         return False
-    at = next((n for n, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), None)
-    if at is None:
+    at, end = 0, min(len(one), len(other))
+    while at < end and one[at] == other[at]:
+        at += 1
+    if at < min(same_start, len(one) - 1):
+        return False
+    if at == end:
         return True
-    if len(one) == len(other):
+    if difference == 0:
         swapped = one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
         return swapped or one[at + 1 :] == other[at + 1 :]
-    shorter, longer = sorted((one, other), key=len)
-    return shorter[at:] == longer[at + 1 :]
+    return one[at:] == other[at + 1 :] if difference < 0 else one[at + 1 :] == other[at:]

@@ -42,7 +42,7 @@ NEGATOR: Final = (
     r"|(?:in\s+)?(?:any(?:thing)?|every(?:thing)?|all)(?:\s+[a-z]+)?\s+(?:but|except(?:\s+for)?|other\s+than|apart\s+from|besides)"
     r"|(?:that\s+)?(?:leav(?:e|es|ing)\s+out|omit(?:s|ting)?|exclud(?:e|es|ing)|lack(?:s|ing)?|avoid(?:s|ing)?|skip(?:s|ping)?)"
     r"|except(?:\s+for)?|apart\s+from|aside\s+from|other\s+than|rather\s+than|instead\s+of|minus|hold\s+the|but\s+nothing\s+with"
-    r"|free\s+(?:of|from)|(?:i['’]?m\s+|i\s+am\s+)?(?:allergic|intolerant)\s+to|i\s+(?:hate|dislike)|outside(?:\s+of)?"
+    r"|free\s+(?:of|from)|(?:(?:i['’]?m|(?:i|(?:my|our)\s+[a-z]+|he|she|we|they|who)\s+(?:am|is|are))\s+)?(?:allergic|intolerant)\s+to|i\s+(?:hate|dislike)|outside(?:\s+of)?"
     r"|nothing(?!\s+but\b)|but\s+no(?:t|ne)?|(?<!why\s)(?<!or\s)not|no"
     r")[\s-]+"
 )
@@ -74,6 +74,28 @@ def scope_of(text: str) -> str:
 _REFUSED_NEXT: Final = re.compile(rf"{NEGATOR}{FILLER}$", re.IGNORECASE)
 
 
+# "I have the yarn but no needles": what the asker lacks is wanted.
+_HAS_OTHERS: Final = re.compile(r"^\W*(?:(?:i|we)(?:['’]ve|\s+(?:have|own|got))|(?:i|we)['’]ve\s+got)\b", re.IGNORECASE)
+
+
+def is_lacked(before: str, negator: str) -> bool:
+    """Whether the asker only says what is missing at home: "I have the yarn, but no needles"."""
+    return _HAS_OTHERS.match(before) is not None and negator.casefold().startswith("but no")
+
+
+# "Not the used one", "anything but the papers": one or more of the things that are there, by their names.
+_CHOOSES: Final = re.compile(
+    r"^(?:(?:but\s+)?not?|(?:in\s+)?(?:any|every|all).*(?:but|except|than|from|for|besides)"
+    r"|except(?:\s+for)?|apart\s+from|aside\s+from|other\s+than|rather\s+than|instead\s+of)\s+the\s+$",
+    re.IGNORECASE,
+)
+
+
+def chooses(negator: str) -> bool:
+    """Whether things are refused by their names, so that what only mentions them is meant: "apart from the lids"."""
+    return _CHOOSES.match(negator) is not None
+
+
 def before_refused(text: str) -> str:
     """What is wanted, if a text ends in a negator of what follows it: "a show that isn't"; empty otherwise."""
     negator = _REFUSED_NEXT.search(f"{text.strip()} ")
@@ -85,7 +107,9 @@ def refused(conditions: Iterable[Condition]) -> frozenset[str]:
     found = set()
     for condition in conditions:
         match condition:
-            case Not(AnyOf((Has((thing, *_)), *_))) | Not(Has((thing, *_))) if thing not in FOODS:
+            case Not(AnyOf((Has((thing, *_)) | Is("name", (thing, *_)), *_))) | Not(Has((thing, *_))) if (
+                thing not in FOODS
+            ):
                 found.add(_stem(thing))
             case _:
                 pass

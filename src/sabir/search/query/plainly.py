@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from . import dates
+from .prefilter import PatternTable
 
 
 def said_plainly(text: str) -> str:
     """The text with roundabout wordings replaced by those of the rules and the items."""
-    for pattern, plain in _PLAINLY:
-        text = pattern.sub(plain, text)
-    return text
+    return _PLAINLY.replaced(text)
 
 
-_WHERE: Final = r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you|one)\s+"
+_WHERE: Final = r"\bwhere\s+(?:(?:can|could|should|do)\s+(?:i|we|you|one)|to)\s+"
 _TAKE: Final = r"(?:have|get|grab|eat|drink|find|go\s+(?:out\s+)?for)"
 _SOME: Final = r"(?:an?\s+|some\s+|good\s+|something\s+for\s+)*"
 _WHEN: Final = rf"(?:on\s+|at\s+)?(?:an?\s+|the\s+)?(?:(?:{'|'.join(dates.WEEKDAYS)}|weekend)s?|today|tonight|tomorrow)"
@@ -29,17 +27,22 @@ _AT_HAND: Final = (
 _IT_IS_NOW: Final = (
     rf"(?<=\bnow)(?P<between>[^?]{{0,60}}),?\s+it['’]?s\s+(?:{'|'.join(dates.WEEKDAYS)})(?:\s+\w+){{0,2}}\W*$"
 )
-_PLAINLY: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), plain)
-    for pattern, plain in (
+_PLAINLY: Final = PatternTable[str](
+    (
         (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
         (
             r"\b(?:without|with\s+no|no|free\s+of)\s+(?:any\s+|the\s+)?caffeine\b|\bcaffeine[\s-]free\b|\bnot\s+caffeinated\b",
             "decaf",
         ),
+        (
+            r"\b(?:(?:that|which)\s+)?(?:do(?:es)?n['’]?t|do(?:es)?\s+not|without)\s+(?:(?:have|need|require|use|needing|using)\s+)?(?:to\s+be\s+|any\s+|an?\s+)?"
+            r"(?:plug(?:ging|ged)?(?:\s+in)?|mains(?:\s+power)?|electricity|sockets?|power\s+(?:cord|cable|outlet|socket))\b",
+            "not electric",
+        ),
         (_AT_HAND, "in stock"),
         (r"\b(\w+)[\s-]seaters?\b", r"with \1 seats"),
         (r"\b(\w+)[\s-]berths?\b", r"sleeps \1"),
+        (r"\bone[\s-](?=(?:bed(?:room)?|bath(?:room)?|seat|storey|door|person)s?\b)", "1 "),
         (r"\bopen\s+right\s+now\b", "open now"),
         (_IT_IS_NOW, r"\g<between>"),
         (r"\b(?:that\s+)?(?:i|you|we)\s+can\s+(?:do|take|attend|follow|study|join)\s+(?:from|at)\s+home\b", "online"),

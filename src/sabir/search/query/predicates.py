@@ -22,6 +22,7 @@ from .aspects import COLOURS
 from .conditions import AnyOf, Condition, Has, Is, Not, OfType, Range
 from .dates import WEEKDAYS
 from .glossary import same_words
+from .prefilter import PatternTable
 from .structured import Around, kinds
 from .text import from_text
 from .vocabulary import CUISINES, DIETS
@@ -44,9 +45,8 @@ _GO: Final = (
     r"|have\s+(?:lunch|dinner|breakfast|brunch|coffee|a\s+(?:drink|coffee|meal)))"
 )
 # Ways to say a thing, and the plain way.
-_PLAIN: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), plain)
-    for pattern, plain in (
+_PLAIN: Final = PatternTable[str](
+    (
         (r"^\W*(?:i['’]?m|i\s+am|we['’]?re|we\s+are|my\s+\w+(?:\s+is|['’]s))\s+(?:an?\s+)?([\w-]+(?:\s+free)?)\s*[,;.:-]*\s*(?:so\s+)?"
          r"(?:can|could|may|would)\s+(?:i|we|he|she|they)\s+(?:still\s+)?(?:eat|have|order|drink|try|use)\b", r"is \1"),
         (r"^\W*(?:can|could|may|would)\s+(?:an?\s+)?(vegan|vegetarian|celiac|coeliac)s?\s+(?:people\s+)?(?:eat|have|order|drink)\b",
@@ -111,9 +111,7 @@ class Predicate(msgspec.Struct, frozen=True):
 
 def plain(text: str) -> str:
     """The same question, put in the plain way."""
-    for pattern, said in _PLAIN:
-        text = pattern.sub(said, text)
-    return text
+    return _PLAIN.replaced(text)
 
 
 def read(rest: str, known: Fields, now: datetime) -> Predicate:
@@ -223,7 +221,8 @@ _SPECIAL: Final[tuple[tuple[str, _Read], ...]] = (
      _of_cuisine),
     (rf"(?<![\w-]){_NO_DIET}(?:for\s+)?free(?:\s+(?:of\s+charge|to\s+\w+|event|entry|admission))?$|^free\b(?!\s+(?:of|from))",
      lambda m: FREE),
-    (r"\b(?:sold\s+out|out\s+of\s+stock|fully\s+booked)\b", lambda m: (Not(Is("availability", _IN_STOCK)),)),
+    (r"\b(?:sold\s+out|out\s+of\s+stock|fully\s+booked|booked\s+(?:up|out))\b|\bfull(?:\s+(?:already|yet|up))?$",
+     lambda m: (Not(Is("availability", _IN_STOCK)),)),
     (r"\b(?:tickets?|seats?|spots?|places)\b(?:\s+(?:left|available|for|to))?",
      lambda m: (Is("availability", _IN_STOCK),)),
     (r"\bcosts?\s+(?:anything|something|money)\b|\bhave\s+to\s+pay\b",

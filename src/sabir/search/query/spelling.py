@@ -14,6 +14,7 @@ from sabir.search.items.types import TYPE_WORDS
 
 from .dates import MONTHS, WEEKDAYS
 from .names import one_apart
+from .sounds import sounds_like
 from .vocabulary import ALIASES, ALIKE, COUNTED, CUISINES, DIETS, FOODS, KINDS, NUTRIENTS
 from .words import STOPWORDS, fold, singular
 
@@ -27,6 +28,10 @@ _MEALS: Final = ("dessert", "desserts", "breakfast", "starter", "starters", "sna
 _SHORT_WORDS: Final = frozenset(
     {"open", "close", "closed", "price", "phone", "hours", "cheap", "when", "where", "much", "cost", "free", "with"}
 )
+_SHORT_BY_LETTERS: Final = {
+    "".join(sorted(word)): [other for other in sorted(_SHORT_WORDS) if sorted(other) == sorted(word)]
+    for word in _SHORT_WORDS
+}
 _KNOWN: Final = frozenset(
     word
     for word in (
@@ -105,28 +110,40 @@ def doubtful(text: str, *, foods: bool = True) -> Iterator[tuple[str, str]]:
         near = _one_letter_from(folded, *tables)
         if not near and len(folded) > _LONG and _LISTED.isdisjoint((folded, folded.rstrip("s"), singular(folded))):
             near = [known for known in _KNOWN if known[0] == folded[0] and _apart(folded, known) <= 2]
-        near = near or [known for known in _SHORT_WORDS if _swapped(folded, known)]
+        near = near or [
+            known for known in _SHORT_BY_LETTERS.get("".join(sorted(folded)), ()) if _swapped(folded, known)
+        ]
         if near:
             yield word, min(near, key=lambda known: (known[:2] != folded[:2], known))
 
 
 def _swapped(word: str, known: str) -> bool:
-    return word != known and sorted(word) == sorted(known) and one_apart(word, known)
+    """Whether a word of the same letters has two of them swapped."""
+    return word != known and one_apart(word, known)
 
 
 _LONG: Final = 7  # in a word with this many letters, two may be wrong
 
 
-def nearest(word: str, there: Iterable[str]) -> str:
-    """The word that a misspelt one most likely is: one letter apart, or two in a long word; empty if there is none."""
-    folded = fold(word)
-    near = Counter(other for other in there if len(other) >= _SHORT and other[:1] == folded[:1] and other != folded)
-    one = {other: count for other, count in near.items() if one_apart(folded, other)}
-    one = one or {other: count for other, count in near.items() if other.startswith(folded)}  # abbreviated: "panto"
-    if not one and len(folded) >= _LONG:
+def nearest(word: str, there: Iterable[str], *, is_sure: bool = False) -> str:
+    """The word that a misspelt one most likely is: one letter apart, of the same sound, or two letters apart in a long
+    word; empty if there is none. ``is_sure``: only if it is one letter apart or sounds the same."""
+    folded, alone = fold(word), singular(fold(word))
+    others = (other for other in there if len(other) >= _SHORT and other != folded)
+    near = Counter(other for other in others if other[:1] == folded[:1] or sounds_like(folded, other))
+    one = {other: count for other, count in near.items() if one_apart(folded, other) or _has_left_out(alone, other)}
+    one = one or {other: count for other, count in near.items() if sounds_like(folded, other)}
+    if not one and not is_sure:
+        one = {other: count for other, count in near.items() if other.startswith(folded)}  # abbreviated: "panto"
+    if not one and len(folded) >= _LONG and not is_sure:
         one = {other: count for other, count in near.items() if _apart(folded, other) <= 2}
-    meant = max(one, key=lambda other: (one[other], other), default="")
+    meant = max(one, key=lambda other: (_has_left_out(alone, other), one[other], other), default="")
     return f"{meant}s" if meant and folded.endswith("s") and not meant.endswith("s") else meant  # those are singular
+
+
+def _has_left_out(word: str, other: str) -> bool:
+    """Whether a word is another one without a letter, as most slips are: "irland"."""
+    return len(other) == len(word) + 1 and one_apart(word, other)
 
 
 def _apart(one: str, other: str) -> int:

@@ -21,15 +21,16 @@ from sabir.search.items.types import TYPE_WORDS, ancestors
 from . import amounts, date_words, dates, placing
 from .amounts import FREE
 from .aspects import COLOURS
-from .budget import Budget
+from .budget import READ_BUDGET, Budget
 from .categories import stating
 from .comparisons import PATTERN, plus_first
 from .conditions import AnyOf, Condition, During, Has, Is, Not, OfType, Range
 from .flags import FLAG_PATTERN, ORDER_PATTERN, STATED_PATTERN, flagged, ordered, refused_flag, stated_flag
 from .measures import AGE_PATTERN, ROOM_PATTERN, aged, counted, roomy
-from .negation import FILLER, GONE, NEGATOR, THERE, opposite, scope_of
+from .negation import FILLER, GONE, NEGATOR, THERE, chooses, is_lacked, opposite, scope_of
 from .phrase import Phrase, Rule, after
 from .plainly import said_plainly
+from .prefilter import PatternTable
 from .relaxing import inner
 from .structured import (
     DATE_OPERATORS,
@@ -67,8 +68,6 @@ MAX_READ: Final = 400
 # A question with more meaningful words is prose: only clear constraints (prices, times, dates, places, diets, ratings,
 # things not to eat) filter there, and the rest only ranks.
 PROSE: Final = 10
-# CPU seconds that the rules may take; what is unread by then is only searched for as words.
-READ_BUDGET: Final = 0.05
 
 
 _LEAD = (
@@ -96,28 +95,22 @@ def parsed_question(question: str, known: Fields, now: datetime) -> Parsed:
     parsed = Parsed()
     budget = Budget(READ_BUDGET)
     prose_rules = is_prose(question)
-    for pattern, rule in _RULES:
-        if prose_rules and rule in _LOOSE:
-            continue
-        at = 0
-        while not budget.is_spent and (match := pattern.search(rest, at)):
-            said = rule(match, known, now) if match.group() else None
-            if said is None:
-                at = match.end() if match.end() > match.start() else match.start() + 1
-                continue
-            end = match.end() if said.cut is None else match.start() + said.cut
-            words = rest[match.start() : end].strip(" ,.;")
-            rest = f"{rest[: match.start()]} {said.keep} {rest[end:]}"
-            at = match.start() + len(said.keep) + 1
-            parsed |= Parsed(
-                conditions=said.conditions,
-                said=(words,) * len(said.conditions),
-                around=(said.around,) if said.around else (),
-                order=said.order,
-                ignored=(Ignored("text", words, said.ignored),) if said.ignored else (),
-                wanted=tuple(Constraint(words, things) for things in said.wanted),
-                ordered=words if said.order else "",
-            )
+    place = _RULES.following(rest)
+    while place is not None:
+        pattern, rule = _RULES.rows[place]
+        if not (prose_rules and rule in _LOOSE):
+            at = 0
+            while not budget.is_spent and (match := pattern.search(rest, at)):
+                said = rule(match, known, now) if match.group() else None
+                if said is None:
+                    at = match.end() if match.end() > match.start() else match.start() + 1
+                    continue
+                end = match.end() if said.cut is None else match.start() + said.cut
+                words = rest[match.start() : end].strip(" ,.;")
+                rest = f"{rest[: match.start()]} {said.keep} {rest[end:]}"
+                at = match.start() + len(said.keep) + 1
+                parsed |= _of_phrase(said, words)
+        place = _RULES.following(rest, place + 1)
     is_dated = any(isinstance(item, During) for item in inner(parsed.conditions))
     if (is_dated or _ON_FOR.search(rest)) and _stages(known):
         parsed, rest = _happening(parsed, rest)
@@ -127,8 +120,21 @@ def parsed_question(question: str, known: Fields, now: datetime) -> Parsed:
         rest = ""  # "the most expensive thing": no word says what is wanted
     conditions = tuple(repeated(condition, known) for condition in parsed.conditions)
     parsed = msgspec.structs.replace(parsed, conditions=conditions)
-    about = tuple(field for pattern, field in _ASKED if pattern.search(question[:MAX_READ]))
+    asked = question[:MAX_READ]
+    about = tuple(field for pattern, field in _ASKED.possible(asked) if pattern.search(asked))
     return msgspec.structs.replace(parsed, text=f"{tidy(rest)}{prose}", about=about)
+
+
+def _of_phrase(said: Phrase, words: str) -> Parsed:
+    return Parsed(
+        conditions=said.conditions,
+        said=(words,) * len(said.conditions),
+        around=(said.around,) if said.around else (),
+        order=said.order,
+        ignored=(Ignored("text", words, said.ignored),) if said.ignored else (),
+        wanted=tuple(Constraint(words, things) for things in said.wanted),
+        ordered=words if said.order else "",
+    )
 
 
 def _happening(parsed: Parsed, rest: str) -> tuple[Parsed, str]:
@@ -165,9 +171,8 @@ _GENERIC: Final = frozenset(
 )
 
 # Facts that a question asks for, by field.
-_ASKED: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), field)
-    for pattern, field in (
+_ASKED: Final = PatternTable[str](
+    (
         (r"\bhow\s+(?:much|expensive)\b(?!\s+(?:time|protein|fat|sugar|salt))|\b(?:price|cost)s?\b", "price"),
         (r"\bhow\s+(?:long|much\s+time|fast|quick(?:ly)?)\b", "totaltime"),
         (
@@ -219,21 +224,46 @@ def _without(match: re.Match[str], known: Fields, now: datetime) -> Phrase | Non
     if there := _THERE.match(match["things"]):
         return _elsewhere(match["things"], there.end(), at, known)
     said = match.group()[:at]
+    if is_lacked(match.string[: match.start()], said) and not is_food(match["things"].split()[0]):
+        return None
     is_one = _NAMES_ONE.search(said) is not None
-    things, used = named_things(match["things"]) if is_one else things_in(match["things"], types=True)
+    whence = _WHENCE.match(match["things"])  # "not from Ethiopia", if no rule reads that as a place
+    skipped = whence.end() if whence else 0
+    named_at = match["things"][skipped:]
+    things, used = named_things(named_at) if is_one else things_in(named_at, types=True)
+    used += skipped
     if not things or (is_prose(match.string) and not all(map(is_food, things))):
         return None
-    things = [_NO_MORE.sub("", thing) for thing in things]
+    bare = [_NO_MORE.sub("", thing) for thing in things]
+    is_kind, things = bare != things, [_without_type(thing) for thing in bare]
     shades = (shade for thing in things for shade in COLOURS.get(fold(thing), ()))
     named = (word for thing in things for word in kinds(thing) if word == thing or word not in HYPERNYMS)
     words = tuple(dict.fromkeys((*named, *shades, *_full_of(things))))
     stated = tuple(Is(field, words) for field in (*_STATING, *stating(known)) if field in known.words)
     types = tuple(TYPE_WORDS[fold(thing)] for thing in things if fold(thing) in TYPE_WORDS)
-    out = (Has(words), *stated, *((OfType(types),) if types else ()))
+    is_quality = is_kind or _OF_THAT.match(match["things"][used:]) is not None or any(map(is_food, things))
+    mentioned = Is("name", words) if chooses(said) and not is_quality else Has(words)
+    out: tuple[Condition, ...] = (mentioned, *stated, *((OfType(types),) if types else ()), *_named_by_all(things))
     conditions: tuple[Condition, ...] = (Not(AnyOf(out) if len(out) > 1 else out[0]),)
     if any(map(is_food, things)) and "recipeingredient" in known.words and not _names_place(match.string):
         conditions = (*conditions, Not(OfType(("Event", "Place"))))  # they do not say what is in their food
     return Phrase(conditions, cut=at + used)
+
+
+def _named_by_all(things: list[str]) -> tuple[Condition, ...]:
+    """What has all words of a thing in its name: "the used tricycle" is the "Cargo Tricycle, Used"."""
+    named = (tokens(thing) for thing in things)
+    return tuple(Not(AnyOf(tuple(Not(Is("name", (word,))) for word in words))) for words in named if len(words) > 1)
+
+
+def _without_type(thing: str) -> str:
+    """What tells a refused thing from others of its type: "courses ados", "beginners' course" without the course."""
+    words = thing.split()
+    kept = [word for word in words if fold(word) not in TYPE_WORDS]
+    return " ".join(kept) if 0 < len(kept) < len(words) and len(words) == _PAIR else thing
+
+
+_PAIR: Final = 2  # words
 
 
 def _full_of(things: list[str]) -> list[str]:
@@ -245,6 +275,8 @@ def _full_of(things: list[str]) -> list[str]:
 _LONG_ENOUGH: Final = 4  # letters
 # "The ericaceous kind": the last word only stands for what is wanted.
 _NO_MORE: Final = re.compile(r"(?<=\w)\s+(?:kinds?|types?|sorts?|variety|varieties|versions?|ones?)$", re.IGNORECASE)
+_WHENCE: Final = re.compile(r"from\s+(?:the\s+)?", re.IGNORECASE)
+_OF_THAT: Final = re.compile(r"\s*(?:ones?|kinds?|types?|sorts?|versions?|stuff)\b", re.IGNORECASE)
 _THERE: Final = re.compile(r"(?:at|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
@@ -462,8 +494,8 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
      rf"(?P<last>{_DATE})", between_dates),
     (FLAG_PATTERN, flagged),
     (rf"{NEGATOR}{FILLER}(?P<things>\S.*)", _without), (STATED_PATTERN, stated_flag),
-    (r"\bwhere\s+(?:can|could|should|do)\s+(?:i|we|you)\s+(?P<sleep>(?:stay|sleep)(?:\s+(?:for\s+)?(?:the|a)\s+night|\s+overnight)?"
-     r"|spend\s+the\s+night)\b|\bwhere\s+(?:can|could|should)\s+(?:i|we|you)\s+(?P<eat>eat|dine|have\s+(?:lunch|dinner|breakfast|a\s+meal))\b",
+    (r"\bwhere\s+(?:(?:can|could|should|do)\s+(?:i|we|you)|to)\s+(?P<sleep>(?:stay|sleep)(?:\s+(?:for\s+)?(?:the|a)\s+night|\s+overnight)?"
+     r"|spend\s+the\s+night)\b|\bwhere\s+(?:(?:can|could|should)\s+(?:i|we|you)|to)\s+(?P<eat>eat|dine|have\s+(?:lunch|dinner|breakfast|a\s+meal))\b",
      _where),
     (OPEN_AT_PATTERN, open_at), (AT_WORK_PATTERN, at_work),
     (rf"\b(?:(?:that|which)\s+(?:is|are)\s+)?closed\s+(?:on\s+)?(?:an?\s+)?(?P<day>{'|'.join(dates.WEEKDAYS)})s?\b",
@@ -527,4 +559,4 @@ _TABLE: Final[tuple[tuple[str, Rule], ...]] = (
 
 # Rules for words that are filters in a question, but only mentioned in prose.
 _LOOSE: Final = frozenset({_having, _with, _typed, counted, _priced, roomy, aged, every_day, starting})
-_RULES: Final = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _TABLE)
+_RULES: Final = PatternTable[Rule](_TABLE)

@@ -23,6 +23,7 @@ _ELIDED: Final = re.compile(r"^(?:l|d|qu|n|s|j)['’]")
 _LONGEST: Final = 4  # words of one term
 _SHORTEST: Final = 3  # letters of a part of a compound
 _COMPOUND: Final = 7  # letters from which a German word may be a compound
+_TAKEN_APART: Final = 64  # letters of a word that is taken apart
 _FEW: Final = 12  # translations that are tried for one word
 MAX_WORDS: Final = 24  # words of a question that are translated
 
@@ -134,9 +135,9 @@ def _homographs() -> frozenset[str]:
 
 def knows(word: str, language: str) -> bool:
     """Whether a folded word is one of this language, and not of English, too."""
-    if language == "fr" and _ELIDED.match(word):
+    if language == "fr" and not word.isalnum() and _ELIDED.match(word):
         return True
-    return _is_term(word, language) and not _is_english(word)
+    return _is_term(word, language) and not is_english(word)
 
 
 @lru_cache(maxsize=20_000)
@@ -149,14 +150,19 @@ def _is_term(word: str, language: str) -> bool:
     if any(form in table for form in plain if len(form) >= _SHORTEST):
         return True
     both = parts(word, language)
-    if both is None or all(_is_english(part) for part in both):  # "sandbox"
+    if both is None or all(is_english(part) for part in both):  # "sandbox"
         return False
     return bool(translations(both[0], language))
 
 
-def _is_english(word: str) -> bool:
+def is_homograph(word: str) -> bool:
+    """Whether a word of another language is also an English one, by its spelling: "hat"."""
+    return not _homographs().isdisjoint((word, word.removesuffix("s")))
+
+
+def is_english(word: str) -> bool:
     """Whether a word is also an English one."""
-    if word in STOPWORDS or not _homographs().isdisjoint((word, word.removesuffix("s"))):
+    if word in STOPWORDS or is_homograph(word):
         return True
     english, untold = _table()["en"], _untold()[0]
     return any(form in english or form in untold for form in _forms(word, "en"))
@@ -201,7 +207,7 @@ def translations(word: str, language: str) -> tuple[str, ...]:
 def parts(word: str, language: str = "de") -> tuple[str, str] | None:
     """The two parts of a German compound whose last part is a known word: "Klavierkurse"."""
     key = fold(word)
-    if language != "de" or len(key) < _COMPOUND:
+    if language != "de" or not _COMPOUND <= len(key) <= _TAKEN_APART:
         return None
     found = []
     for at in range(_SHORTEST, len(key) - _SHORTEST + 1):
@@ -310,6 +316,25 @@ def _longest_japanese() -> int:
     return max(map(len, (*_untold()[1], *_table()["ja"])))
 
 
+def _is_whole(text: str, place: int, size: int, behind: int) -> bool:
+    """Whether a term is a word of its own: there is no tiger (トラ) in Portland (ポートランド).
+
+    Of a longer word in katakana, a term is the first or the last part, or follows the term that ends at ``behind``.
+    """
+    end = place + size
+    before, after = text[place - 1 : place + 1], text[end - 1 : end + 1]
+    starts = place == behind or _WITHIN.fullmatch(before) is None
+    ends = _WITHIN.fullmatch(after) is None
+    if starts and not ends and (rest := _KATAKANA.match(text, end)) is not None:
+        ends = rest.group() in _table()["ja"] or rest.group() in _untold()[1]
+    return (starts and ends) or (size >= _PART_OF_KANA and (starts or ends))
+
+
+_WITHIN: Final = re.compile(r"[\u30a1-\u30fa\u30fc]{2}")  # two letters of one word in katakana
+_KATAKANA: Final = re.compile(r"[\u30a1-\u30fa\u30fc]+")
+_PART_OF_KANA: Final = 3  # letters of a part of such a word
+
+
 async def _from_japanese(question: str, is_here: _IsHere) -> str:
     """Runs of Japanese, by the longest terms in them; particles between them are dropped."""
     table, untold, longest = _table()["ja"], _untold()[1], _longest_japanese()
@@ -318,13 +343,14 @@ async def _from_japanese(question: str, is_here: _IsHere) -> str:
     for run in _JAPANESE.finditer(question):
         said.append(question[at : run.start()])
         at = run.end()
-        text, place = run.group(), 0
+        text, place, behind = run.group(), 0, 0
         while place < len(text):
             size = next(
                 (
                     n
                     for n in range(min(longest, len(text) - place), 0, -1)
-                    if (term := text[place : place + n]) in table or term in untold
+                    if ((term := text[place : place + n]) in table or term in untold)
+                    and _is_whole(text, place, n, behind)
                 ),
                 0,
             )
@@ -332,5 +358,6 @@ async def _from_japanese(question: str, is_here: _IsHere) -> str:
                 term = text[place : place + size]
                 found = tuple(_meanings(term, "ja")) or untold[term]
                 said.append(f" {await _here(found, is_here) or found[0]} ")
+                behind = place + size
             place += size or 1
     return " ".join("".join((*said, question[at:])).split())

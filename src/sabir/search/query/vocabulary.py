@@ -165,7 +165,11 @@ _ALIKE: Final = (
     "pharmacy drugstore", "doctor physician", "lawyer attorney", "author writer", "purchase buy", "rent hire",
     "concert gig music", "dog pet",
     "dog puppy labrador retriever terrier spaniel poodle",
-    "wifi wi-fi", "course class", "outdoor outdoors outside", "indoor indoors inside", "wool woollen woolen",
+    "wifi wi-fi", "course class lesson", "outdoor outdoors outside", "indoor indoors inside",
+    "wool woollen woolen woolly wooly", "hat beanie cap", "campsite campground",
+    "scarf shawl", "glove mitten", "rucksack backpack",
+    "torch flashlight", "postage shipping delivery", "send ship dispatch deliver",
+    "cafetiere plunger", "pushchair stroller buggy", "cot crib", "nappy diaper", "parking carpark",
     "part-time parttime", "colour color", "centre center", "tyre tire", "licence license", "metre meter",
     "programme program", "car vehicle", "jab vaccination", "refund reimburse",
 )  # fmt: skip

@@ -118,7 +118,10 @@ def tokens(text: str) -> list[str]:
 
 
 def _possessed(word: str) -> str:
-    return re.sub(r"['’]s?$", "", word).replace("’", "'")
+    return _ELIDED.sub("", re.sub(r"['’]s?$", "", word).replace("’", "'"))
+
+
+_ELIDED: Final = re.compile(r"^(?:l|d|qu|j|n|s|m|t|c)'(?=[^\W\d_]{3})")  # "d'escalade" is about "escalade"
 
 
 _STOPPED: Final = STOPWORDS | {singular(word) for word in STOPWORDS}  # "does" as a token
@@ -184,9 +187,13 @@ def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
         return False
     if last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()):
         return True
+    if last.isdigit() and len(last) <= _DAY and _MONTH_NEXT.match(text, end.end()):
+        return True
     # A command or a name may begin a sentence in lower case: "… opens a console. quill export writes …".
     is_word = (len(last) >= _WORD and last.isalpha()) or (len(last) >= 3 and before[-1].isupper())
     return after[:1].islower() and not is_word
 
 
+_DAY: Final = 2  # figures of a day: "am 4. Januar"
+_MONTH_NEXT: Final = re.compile(r"\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jän)[a-zä]{0,6}\b")
 _WORD: Final = 5  # letters; a shorter word before a dot may be an abbreviation

@@ -1,0 +1,174 @@
+"""The sentence that most likely answers a question, where no rule finds one.
+
+The sentences and fields of the best pages are compared with the question: in meaning, by its words (rare ones count
+more), and by the kind of value that is asked for. The weights were fitted to the facts of the question sets, leaving
+out the sites that were then asked (``bench/likely.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sabir.search import Hit, OfType, SearchQuery, from_text
+from sabir.search.answers.reading import kind_asked, statements
+from sabir.search.answers.statements import answered_by, stated_fact
+from sabir.search.query.asking import Asked, asked, begins_open, is_yes_no
+from sabir.search.query.field_names import is_kin
+from sabir.search.query.relaxing import asks_elsewhere
+from sabir.search.query.stated import in_english, item_language
+from sabir.search.query.words import content_words, sentences, tokens
+
+from .subject import MAX_LENGTH, Subject, searches
+
+if TYPE_CHECKING:
+    from .search import Finding
+    from .stating import SiteQuestion
+
+_PAGES: Final = 8  # that are read
+_READ: Final = 6_000  # characters of a page
+_COMPARED: Final = 24  # sentences that are compared in meaning
+_LEAST: Final = 0.4  # confidence from which a sentence is stated
+_ALIKE: Final = 0.3  # how similar in meaning it must be
+_LONG: Final = 300  # characters of a sentence
+
+
+class Candidate:
+    """A sentence of a page, or one of its fields, and how it fits a question."""
+
+    def __init__(self, hit: Hit, place: int, text: str, *, is_field: bool) -> None:
+        self.hit = hit
+        self.place = place
+        self.text = text
+        self.is_field = is_field
+        self.english = in_english(text, item_language(hit.item))
+        self.words = tokens(self.english)
+        self.all_words = (*tokens(hit.item.name), *self.words)
+
+    @property
+    def written(self) -> str:
+        return f"{self.hit.item.name}: {self.text}"
+
+
+# "Which works are by her?" asks for things, "which port does it use?" does not.
+_WHICH: Final = re.compile(r"\W*which\b(?!\s+\w+\s+(?:do|does|did|should|must|is|was)\b)", re.IGNORECASE)
+_OWN: Final = 3  # the place of the words of the sentence itself among the features
+# How much each feature counts; see ``features``.
+WEIGHTS: Final = (8.0, 3.3, 2.8, 1.5, 1.9, -1.9, -0.3, 1.1, 1.1, 1.2, 2.1, 1.6)
+
+
+async def state_likely(finding: Finding) -> None:
+    """Answer by the likeliest sentence, if nothing is stated."""
+    is_own = not finding.filters and finding.ask.min_score is None
+    if not is_own or finding.is_stated or asks_elsewhere(finding.question):
+        return
+    found = await likely_answer(finding.asked_of_site(await finding.engine.fields()))
+    if found is not None:
+        finding.is_remote = False
+        await finding.state(found)
+
+
+async def likely_answer(question: SiteQuestion) -> Subject | None:
+    """The page and its sentence that answer a question most likely; None if none does so clearly enough."""
+    english = question.english
+    if len(english) > MAX_LENGTH or not _is_for_fact(question):
+        return None
+    found = candidates(await _pages(question), english)
+    if not found:
+        return None
+    similar = await question.engine.similarities(question.asked or english, [candidate.written for candidate in found])
+    if similar is None:
+        return None
+    rows = list(features(found, english, similar))
+    worth = [sum(map(float.__mul__, WEIGHTS, row)) for row in rows]
+    best = max(range(len(worth)), key=worth.__getitem__)
+    confidence = 1.0 / sum(math.exp(value - worth[best]) for value in worth)
+    if confidence < _LEAST or rows[best][0] < _ALIKE:
+        return None
+    chosen, kind = found[best], kind_asked(english)
+    is_unfit = kind is not None and not kind.search(chosen.english)
+    if is_unfit or (chosen.is_field and not rows[best][_OWN]):
+        return None
+    wanted = asked(english, english, question.known, question.now)
+    leader = question.pool[0] if question.pool else chosen.hit
+    if leader.item != chosen.hit.item and wanted.fields and stated_fact(leader.item, wanted, question.language):
+        return None  # the best match is shown with the fact
+    if "Question" in chosen.hit.item.types:
+        answer = answered_by(english, chosen.hit.item, question.language)
+        return Subject(chosen.hit, Asked(("acceptedanswer",)), english, answer)
+    fields = wanted.fields or ("articlebody",)
+    return Subject(chosen.hit, Asked(fields, about=english), english, chosen.written)
+
+
+def _is_for_fact(question: SiteQuestion) -> bool:
+    """Whether a question asks for a fact, and not for the things that meet its conditions: "what is on in May?"."""
+    english = question.english
+    is_search = not begins_open(english) or searches(english) or _WHICH.match(english)
+    if is_search and not is_yes_no(english):
+        return False
+    read = from_text(english, question.known, question.now)
+    return not read.order and not read.around and all(isinstance(one, OfType) for one in read.conditions)
+
+
+async def _pages(question: SiteQuestion) -> Sequence[Hit]:
+    if question.subject is not None:
+        return (question.subject.hit,)
+    query = SearchQuery(question.asked or question.english, question.where, 0, _PAGES)
+    return (await question.engine.search(query)).hits
+
+
+def candidates(pages: Sequence[Hit], english: str) -> list[Candidate]:
+    """What the pages say, if it has a word of the question; what has most of them first."""
+    words = list(dict.fromkeys(content_words(english)))
+    found = [candidate for place, hit in enumerate(pages) for candidate in _said(hit, place)]
+    counted = [(sum(_has(candidate.all_words, word) for word in words), candidate) for candidate in found]
+    counted.sort(key=lambda row: (-row[0], row[1].place))
+    return [candidate for _, candidate in counted[:_COMPARED]]
+
+
+def _said(hit: Hit, place: int) -> Iterator[Candidate]:
+    text = f"{hit.item.description}\n{hit.item.text}"[:_READ]
+    for sentence in dict.fromkeys(sentences(text)):
+        yield Candidate(hit, place, sentence, is_field=False)
+    for statement in statements(hit.item):
+        if statement.field and statement.field.casefold() not in _OF_PAGE:
+            yield Candidate(hit, place, statement.text, is_field=True)
+
+
+# What is said of the page, and not of the thing.
+_OF_PAGE: Final = frozenset({"datepublished", "datemodified", "datecreated", "inlanguage", "url", "image"})
+
+
+def features(found: Sequence[Candidate], english: str, similar: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """What is compared of each candidate, as numbers from 0 to 1."""
+    words = list(dict.fromkeys(content_words(english)))
+    own = [[_has(candidate.words, word) for word in words] for candidate in found]
+    has = [[_has(candidate.all_words, word) for word in words] for candidate in found]
+    rarity = [math.log((len(found) + 1) / (sum(row[at] for row in has) + 0.5)) for at in range(len(words))]
+    kind = kind_asked(english)
+    for candidate, mine, row, meaning in zip(found, own, has, similar, strict=True):
+        fits = kind is not None and kind.search(candidate.english) is not None
+        yield (
+            meaning,
+            sum(row) / max(1, len(words)),
+            _share(row, rarity),
+            _share(mine, rarity),
+            float(fits),
+            float(kind is not None and not fits),
+            candidate.place / _PAGES,
+            float(candidate.is_field and fits),
+            float(candidate.is_field and not fits),
+            float(candidate.place == 0),
+            min(len(candidate.text), _LONG) / _LONG,
+            float(kind is not None and any(map(str.isdigit, candidate.text))),
+        )
+
+
+def _share(has: Sequence[bool], rarity: Sequence[float]) -> float:
+    return sum(value for value, is_there in zip(rarity, has, strict=True) if is_there) / (sum(rarity) or 1.0)
+
+
+def _has(words: Sequence[str], word: str) -> bool:
+    return any(is_kin(word, other) for other in words)
