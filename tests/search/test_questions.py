@@ -53,8 +53,8 @@ was written blind: 66.4 % right and 13.2 % wrong; its third that is kept apart (
 other rows had been read and rules were changed for their causes: 95.0 % and 2.3 %, and 69.1 % and 13.6 % for the rows
 that are kept apart. So little of such work helps where nobody looked. The fifteenth set, 240 questions of the kinds
 that fail most about nine of these sites, was written blind to measure what is general: 56.2 % right and 14.6 % wrong by
-rules alone, 57.9 % and 14.6 % with the likeliest sentence where no rule answers (``agents/site/likely.py``). One half of it
-(``held``) is kept apart.
+rules alone, 57.9 % and 14.6 % with the likeliest sentence where no rule answers (``agents/site/likely.py``). One half
+of it (``held``) is kept apart.
 """
 
 from __future__ import annotations
