@@ -35,7 +35,7 @@ _ALIKE: Final = 0.3  # how similar in meaning it must be
 _LONG: Final = 300  # characters of a sentence
 
 
-class Candidate:
+class PageSentence:
     """A sentence of a page, or one of its fields, and how it fits a question."""
 
     def __init__(self, hit: Hit, place: int, text: str, *, is_field: bool) -> None:
@@ -119,7 +119,7 @@ async def _pages(question: SiteQuestion) -> Sequence[Hit]:
     return (await question.engine.search(query)).hits
 
 
-def candidates(pages: Sequence[Hit], english: str) -> list[Candidate]:
+def candidates(pages: Sequence[Hit], english: str) -> list[PageSentence]:
     """What the pages say, if it has a word of the question; what has most of them first."""
     words = list(dict.fromkeys(content_words(english)))
     found = [candidate for place, hit in enumerate(pages) for candidate in _said(hit, place)]
@@ -128,20 +128,20 @@ def candidates(pages: Sequence[Hit], english: str) -> list[Candidate]:
     return [candidate for _, candidate in counted[:_COMPARED]]
 
 
-def _said(hit: Hit, place: int) -> Iterator[Candidate]:
+def _said(hit: Hit, place: int) -> Iterator[PageSentence]:
     text = f"{hit.item.description}\n{hit.item.text}"[:_READ]
     for sentence in dict.fromkeys(sentences(text)):
-        yield Candidate(hit, place, sentence, is_field=False)
+        yield PageSentence(hit, place, sentence, is_field=False)
     for statement in statements(hit.item):
         if statement.field and statement.field.casefold() not in _OF_PAGE:
-            yield Candidate(hit, place, statement.text, is_field=True)
+            yield PageSentence(hit, place, statement.text, is_field=True)
 
 
 # What is said of the page, and not of the thing.
 _OF_PAGE: Final = frozenset({"datepublished", "datemodified", "datecreated", "inlanguage", "url", "image"})
 
 
-def features(found: Sequence[Candidate], english: str, similar: Sequence[float]) -> Iterator[tuple[float, ...]]:
+def features(found: Sequence[PageSentence], english: str, similar: Sequence[float]) -> Iterator[tuple[float, ...]]:
     """What is compared of each candidate, as numbers from 0 to 1."""
     words = list(dict.fromkeys(content_words(english)))
     own = [[_has(candidate.words, word) for word in words] for candidate in found]
