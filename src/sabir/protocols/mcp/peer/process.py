@@ -25,7 +25,8 @@ from .limits import Lines, message_in
 
 logger = logging.getLogger("sabir.mcp")
 
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 64 * 1024
+_PAUSE: Final = 0.001  # after a full chunk: one large result leaves most of the loop to other calls, busy as the machine is
 _FLUSH_SECONDS: Final = 2.0
 _POLL: Final = 0.01
 # How a program is ended: its input is closed, then it and its children are terminated, then killed.
@@ -93,6 +94,8 @@ class _Program:
                 while chunk := await self._reader.read(_CHUNK):
                     for line in lines.feed(chunk):
                         await self._received.send(message_in(line))
+                    if len(chunk) == _CHUNK:
+                        await asyncio.sleep(_PAUSE)
         with suppress(OSError):
             while await self._reader.read(_CHUNK):
                 pass
