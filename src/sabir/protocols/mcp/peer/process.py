@@ -26,7 +26,7 @@ from .limits import Lines, message_in
 logger = logging.getLogger("sabir.mcp")
 
 _CHUNK: Final = 64 * 1024
-_PAUSE: Final = 0.001  # after a full chunk: one large result leaves most of the loop to other calls, busy as the machine is
+_PAUSE: Final = 0.001  # after a full chunk, so that one large result leaves most of the loop to other calls
 _FLUSH_SECONDS: Final = 2.0
 _POLL: Final = 0.01
 # How a program is ended: its input is closed, then it and its children are terminated, then killed.
