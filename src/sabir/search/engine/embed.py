@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sabir.errors import ConfigError, MissingExtra, PeerUnreadable, SabirError
+from sabir.errors import ConfigError, MissingExtra, PeerUnreadable
 from sabir.misfits import NOT_JSON
 
 from .int8 import is_fast_here, multiplying_in_int8
@@ -57,23 +57,6 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """One unit row per text."""
         ...
-
-
-async def similar_in_meaning(
-    embedder: Embedder | None, vector: Vectors | None, others: Sequence[str]
-) -> Sequence[float] | None:
-    """How similar the vector of a text is to those of other texts; None without an embedder, or if it is away."""
-    if embedder is None or vector is None:
-        return None
-    try:
-        if isinstance(embedder, MiniLM):  # these are part of a question, however many, and no background work
-            rows = await asyncio.to_thread(embedder.embed_now, others)
-        else:
-            rows = await embedder.embed(others)
-    except SabirError as failed:
-        logger.warning("Searching by words alone: %s", failed)
-        return None
-    return [float(value) for value in rows @ vector]
 
 
 class MiniLM:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +19,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sabir.aio import cancel_and_wait
 from sabir.errors import SabirError
 from sabir.search.items.attributes import Attributes, attributes
 from sabir.search.items.item import Item, make_room
 from sabir.search.query.conditions import Condition, In
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
-from .embed import Embedder, Vectors, similar_in_meaning
+from .embed import Embedder, Vectors
 from .lexical import Lexical, Reader, Writer
+from .meaning import Background, QuestionVectors
 from .memory import give_back
 from .passages import embedded, item_key, passages
 from .rank import Ranked, above_floor, contenders, fused, of_best
@@ -43,7 +42,7 @@ DEPTH: Final = 64  # passages that each ranking returns, at least
 SCAN: Final = 4_000  # this few passages are compared one by one; more by the graph, then checked
 _BATCH: Final = 8  # passages embedded at a time: few, so that closing does not wait long
 _SAVE: Final = 15.0  # seconds between saves while vectors are being computed
-_CACHED: Final = 512  # vectors of queries and filters kept
+_CACHED: Final = 512  # filters kept
 _RESULTS: Final = 64  # results of searches kept
 _READ: Final = 2_048  # counts, passages and items kept
 
@@ -169,10 +168,9 @@ class LocalIndex:
         self._known = self._read_fields()
         self._owners = _Owners(*self._lexical.reader().pairs())
         self._kept = _Kept(self._owners)
-        self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._questions = QuestionVectors(embedder)
         self._writing = asyncio.Lock()
-        self._worker: asyncio.Task[None] | None = None
-        self._again = False
+        self._background = Background(self._embed_missing)
         self._seen = self._stamp()
         self._checked = 0.0
 
@@ -264,7 +262,7 @@ class LocalIndex:
 
     async def search(self, query: SearchQuery) -> Found:
         await self._refresh()
-        if self._worker is None:
+        if not self._background.started:
             self._wake()
         vector = await self._vector(query.text)
         liking = await self._vector(query.liking) if query.text else None
@@ -348,44 +346,27 @@ class LocalIndex:
             wanted *= 3
 
     async def _vector(self, text: str) -> Vectors | None:
-        text = " ".join(text.split())
-        if self._embedder is None or not text or not (self._vectors and self._vectors.keys):
-            return None
-        if text in self._cache:
-            self._cache.move_to_end(text)
-            return self._cache[text]
-        try:
-            vector: Vectors = (await self._embedder.embed([text]))[0]
-        except SabirError as failed:  # a remote embedder may be unavailable; words still work
-            logger.warning("Searching by words alone: %s", failed)
-            return None
-        self._cache[text] = vector
-        if len(self._cache) > _CACHED:
-            self._cache.popitem(last=False)
-        return vector
+        return await self._questions.of(text) if self._vectors and self._vectors.keys else None
 
     async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
-        return await similar_in_meaning(self._embedder, await self._vector(text), others)
+        if not (self._vectors and self._vectors.keys):
+            return None
+        return await self._questions.similarities(text, others)
 
     # Vectors in the background
 
     async def settled(self) -> None:
         self._wake()
-        while self._worker is not None and not self._worker.done():
-            await asyncio.shield(self._worker)
+        await self._background.settled()
 
     async def close(self) -> None:
-        await cancel_and_wait([self._worker])
+        await self._background.stop()
         if self._vectors is not None:
             await asyncio.to_thread(self._vectors.close)
 
     def _wake(self) -> None:
-        if self._vectors is None:
-            return
-        if self._worker is not None and not self._worker.done():
-            self._again = True
-        else:
-            self._worker = asyncio.get_running_loop().create_task(self._embed_missing())
+        if self._vectors is not None:
+            self._background.wake()
 
     async def _embed_missing(self) -> None:
         vectors = self._vectors
@@ -393,9 +374,7 @@ class LocalIndex:
         if not await asyncio.to_thread(vectors.own):
             return  # another process computes them; its file is read when it changes
         saved = time.monotonic()
-        self._again = True
-        while self._again:
-            self._again = False
+        while self._background.pending():
             reader = self._lexical.reader()
             there = set(await asyncio.to_thread(reader.keys, None, max(1, len(reader))))
             await asyncio.to_thread(vectors.keep_only, there)
@@ -406,7 +385,7 @@ class LocalIndex:
                 if time.monotonic() - saved > _SAVE:
                     await asyncio.to_thread(vectors.save)
                     saved = time.monotonic()
-                if self._again:
+                if self._background.woken:
                     break
         await asyncio.to_thread(vectors.save)
 

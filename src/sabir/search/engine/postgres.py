@@ -16,7 +16,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from sabir.aio import cancel_and_wait
 from sabir.errors import ConfigError, MissingExtra, SabirError, StoreUnavailable
 from sabir.search.items.attributes import Attributes, attributes
 from sabir.search.items.item import Item
@@ -25,7 +24,8 @@ from sabir.search.query.glossary import language_of, likenesses, telling
 from sabir.search.query.words import alike, fold, segmented
 
 from .base import Facet, Fields, Found, Hit, IndexedSite, SearchQuery
-from .embed import Embedder, Vectors, similar_in_meaning
+from .embed import Embedder, Vectors
+from .meaning import Background, QuestionVectors
 from .passages import Passage, embedded, item_key, passages
 from .postgres_where import Where
 from .rank import Ranked, above_floor, contenders, fused, of_best, rarity, unknown
@@ -108,8 +108,8 @@ class PostgresIndex:
         self._connections = connections
         self._made: Any = None  # asyncpg's pool
         self._vectors = "public"
-        self._worker: asyncio.Task[None] | None = None
-        self._again = False
+        self._questions = QuestionVectors(embedder)
+        self._background = Background(self._embed_missing)
         self._size = (1, 1.0)  # passages and their mean length
 
     async def open(self) -> Self:
@@ -289,7 +289,7 @@ class PostgresIndex:
         depth = max(DEPTH, 2 * (query.start + query.limit))
         weights, highest = await self._weights(query.text)
         lexical = await self._best(weights, highest, query.where, None, depth)
-        vector, liking = await self._vector(query.text), await self._vector(query.liking)
+        vector, liking = await self._questions.of(query.text), await self._questions.of(query.liking)
         if vector is None or self._embedder is None:
             return fused(lexical, {}, floor=0.0, semantic=False)
         near = await self._nearest(vector, query.where, depth)
@@ -439,43 +439,26 @@ class PostgresIndex:
         rows = await self._pool.fetch("SELECT key, body FROM search_passages WHERE key = ANY($1::bigint[])", keys)
         return {row["key"]: row["body"] for row in rows}
 
-    async def _vector(self, text: str) -> Vectors | None:
-        if self._embedder is None or not text.strip():
-            return None
-        try:
-            vector: Vectors = (await self._embedder.embed([" ".join(text.split())]))[0]
-        except SabirError as failed:
-            logger.warning("Searching by words alone: %s", failed)
-            return None
-        return vector
-
     async def similarities(self, text: str, others: Sequence[str]) -> Sequence[float] | None:
-        return await similar_in_meaning(self._embedder, await self._vector(text), others)
+        return await self._questions.similarities(text, others)
 
     # Vectors in the background
 
     async def settled(self) -> None:
         self._wake()
-        while self._worker is not None and not self._worker.done():
-            await asyncio.shield(self._worker)
+        await self._background.settled()
 
     async def close(self) -> None:
-        await cancel_and_wait([self._worker])
+        await self._background.stop()
         if self._made is not None:
             await self._made.close()
 
     def _wake(self) -> None:
-        if self._embedder is None:
-            return
-        if self._worker is not None and not self._worker.done():
-            self._again = True
-        else:
-            self._worker = asyncio.get_running_loop().create_task(self._embed_missing())
+        if self._embedder is not None:
+            self._background.wake()
 
     async def _embed_missing(self) -> None:
-        self._again = True
-        while self._again:
-            self._again = False
+        while self._background.pending():
             try:
                 while await self._embed_some():
                     pass
