@@ -13,7 +13,6 @@ Needs the servers of SABIR_TEST_POSTGRES and SABIR_TEST_NATS (127.0.0.1 by defau
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
@@ -30,10 +29,9 @@ from uuid import uuid4
 import asyncpg
 import httpx2
 import msgspec
-from killed import GatewayProcess, Talk, audit_of, message, once, show, stored_as_answered
+from killed import GatewayProcess, Talk, audit_of, message, once, options_of, outcome, show, stored_as_answered
 
 from sabir.bus.nats import RETENTION, NatsBus
-from sabir.errors import BusUnavailable
 from sabir.stores.base import ChainedLine
 from sabir.stores.postgres.store import PostgresStore
 
@@ -239,18 +237,9 @@ async def run(runs: int, seed: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser = options_of(__doc__, runs=100)
     given = parser.parse_args()
-    try:
-        return asyncio.run(run(given.runs, given.seed))
-    except (OSError, BusUnavailable) as away:
-        print(f"a server is missing: {away}", file=sys.stderr)
-        return 2
-    except AssertionError as exc:
-        print(f"\nseed {given.seed}: {exc}", file=sys.stderr)
-        return 1
+    return outcome(run(given.runs, given.seed), given.seed)
 
 
 if __name__ == "__main__":

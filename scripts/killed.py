@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
+import random
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ from uuid import uuid4
 import httpx2
 import msgspec
 
+from sabir.errors import BusUnavailable
 from sabir.stores.base import ChainedLine, Store, chain
 
 START_SECONDS = 60.0
@@ -139,3 +142,31 @@ def show(number: int, runs: int, every: int) -> None:
     """Show the progress: in place on a terminal, occasionally in a log."""
     if sys.stdout.isatty() or number % every == 0 or number == runs:
         print(f"\r{number} of {runs} runs", end="" if sys.stdout.isatty() else "\n", flush=True)
+
+
+def options_of(doc: str | None, runs: int) -> argparse.ArgumentParser:
+    """The options that all checks have."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    return parser
+
+
+def enough_kills(within: int, runs: int) -> int:
+    """The exit status: 1 if too few kills came during a conversation."""
+    if runs >= 10 and within < runs // 4:
+        print("too few kills came during a conversation for this to prove anything", file=sys.stderr)
+        return 1
+    return 0
+
+
+def outcome(check: Coroutine[Any, Any, int], seed: int) -> int:
+    """Run a check; its exit status: 1 for a failure, 2 if a server is missing."""
+    try:
+        return asyncio.run(check)
+    except (OSError, BusUnavailable) as exc:
+        print(f"a server is missing: {exc}", file=sys.stderr)
+        return 2
+    except AssertionError as exc:
+        print(f"\nseed {seed}: {exc}", file=sys.stderr)
+        return 1
