@@ -37,8 +37,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
 class Closing(Generic[T]):
     """Closes what is iterated when the block ends: ``contextlib.aclosing`` for iterators that may be generators.
 
-    A generator that is only dropped is closed by a task of its own, at some time later. Its connections are then still
-    open when its reader goes on, or when the loop ends.
+    If a generator is merely dropped, asyncio closes it later, in a separate task. Its connections are then still open
+    when its reader continues, or when the loop ends.
     """
 
     __slots__ = ("_items",)
@@ -56,7 +56,7 @@ class Closing(Generic[T]):
 
 
 class Changes:
-    """Who waits in this process for which change."""
+    """Waiters in this process, by the change that they wait for."""
 
     def __init__(self) -> None:
         self._watching: dict[str, set[asyncio.Event]] = {}

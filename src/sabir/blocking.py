@@ -75,7 +75,7 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Blockin
     Args:
         url: the address of the agent; its path or scheme names the protocol, and a bare origin is detected.
         protocol: ``nlip``, ``nlweb``, ``mcp``, ``a2a`` or ``acl``, if the address does not name it.
-        options: those of the peer, such as ``seconds`` or ``identities``.
+        options: passed to the peer, such as ``seconds`` or ``identities``.
     """
     return BlockingPeer(connect_async(url, protocol=protocol, **options))
 

@@ -44,7 +44,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def effective_roles(self) -> frozenset[str]:
-        """Every role of this caller: its own, those of everybody, and the one that is its id.
+        """Every role of this caller: its own roles, the roles that everybody has, and its id as a role.
 
         An agent that asks on behalf of a caller has exactly that caller's roles (SEC-P2.3).
         """
@@ -315,7 +315,7 @@ class Turn(msgspec.Struct, eq=False):
     async def call(self, to: str | Callee, message: Message | str, *, history: bool = False) -> Message:
         """Ask another agent of the gateway by its name, or any agent, and wait for its reply.
 
-        Deadline, trace, hop count and budget are those of this turn.
+        It shares this turn's deadline, trace, hop count and budget.
 
         Raises:
             NotFound: unknown agent.

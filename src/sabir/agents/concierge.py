@@ -127,7 +127,7 @@ class Concierge:
 
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         if turn.text.strip() and not has_phrases():
-            await asyncio.to_thread(load_phrases)  # other turns go on meanwhile
+            await asyncio.to_thread(load_phrases)  # other turns continue meanwhile
         wishes = read(turn.message)
         if not wishes and self.services.reader is not None:
             wish = await self.services.reader(turn.text)

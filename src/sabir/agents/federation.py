@@ -413,7 +413,7 @@ def currency_in(parts: Sequence[Part]) -> str | None:
 
 @agent(name="cross-check", description="Answers only what most sources agree on")
 async def cross_check(turn: Turn) -> Message:
-    """An integrator as a guard rail: what most sources say is the answer; if they differ, it says so."""
+    """An integrator as a guard rail: it answers what most sources say; if they disagree, it says so."""
     answers = {source: _said(parts) for source, parts in answers_in(turn.message).items()}
     if not answers:
         return Message.text("No source has said anything.")

@@ -427,7 +427,7 @@ class Calls:
         self._start_pulse()
 
     def arrived(self, packet: Packet) -> None:
-        """Handle a packet for one of our calls; those of ended calls are dropped."""
+        """Handle a packet for one of our calls; packets for ended calls are dropped."""
         made = self._made.get(packet.call)
         if made is not None:
             made.arrived(packet)

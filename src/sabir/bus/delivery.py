@@ -1,8 +1,9 @@
 """Delivery: what every receiver does with its frames, whichever bus they came from.
 
-Up to ``width`` letters are handled at once, those of one lane one after the other. A letter that fails is retried here
-after a while, and is dead after ``Limits.attempts``; ``Unavailable`` is not its fault and does not count. A frame is
-acknowledged when each of its letters was handled, was a duplicate, or is stored among the dead letters.
+Up to ``width`` letters are handled at once; letters of the same lane are handled one after the other. A letter that
+fails is retried here after a while, and is dead after ``Limits.attempts``; ``Unavailable`` is not its fault and does
+not count. A frame is acknowledged when each of its letters was handled, was a duplicate, or is stored among the dead
+letters.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def row_of(letter: Letter, limits: BusLimits, *, member: str = "") -> LetterRow:
 
 
 def head_of(letter: Letter, limits: BusLimits) -> bytes:
-    """How the row of a letter starts that continues with the letter's body, which the store appends.
+    """The start of a letter's row. The store appends the letter's body.
 
     Raises:
         TooLarge: it is over the limit.

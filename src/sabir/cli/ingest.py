@@ -301,7 +301,7 @@ class Bar:
         self._out.flush()
 
     def _state(self, progress: IngestProgress) -> str:
-        """What follows the name: `` [#####-----] 12/24  340 items  170/s  0:02 left``."""
+        """The text after the name: `` [#####-----] 12/24  340 items  170/s  0:02 left``."""
         full = round(progress.share * self._width)
         left = progress.remaining
         return (

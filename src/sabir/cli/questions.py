@@ -165,7 +165,7 @@ async def _typed() -> None:
     """Wait for a line in the event loop: a thread that reads could not be interrupted, and Ctrl-C would wait for it."""
     try:
         keyboard = sys.stdin.fileno()
-    except io.UnsupportedOperation:  # not a file: what is there is there
+    except io.UnsupportedOperation:  # not a file: it can be read without waiting
         return
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -85,7 +85,7 @@ class BusDoor(Door):
         return [("Bus", f"node {self.node}")]
 
     async def start(self) -> None:
-        """Serve and list this node's agents; add those of other nodes.
+        """Serve and list this node's agents; add the agents of other nodes.
 
         Raises:
             BusUnavailable: the bus does not answer.
@@ -198,7 +198,7 @@ class BusDoor(Door):
             raise
 
     async def _objection(self, name: str, conversation: str) -> str | None:
-        """What an agent of this node has against the anonymity of a conversation."""
+        """Why an agent of this node does not agree to anonymity; None if it agrees."""
         agent = self._own.get(name)
         if agent is None:
             raise NotFound(f"{name} is not on this node")

@@ -195,7 +195,7 @@ def decode_proposal(data: bytes) -> AnonymityProposal | None:
 
 def decode_anonymity(data: bytes) -> AnonymityAnswer:
     """Raises:
-    Unreadable: it is no answer to such a proposal.
+    Unreadable: it is not an answer to such a proposal.
     """
     return _decoded(_anonymity, data, "agreement or an objection")
 

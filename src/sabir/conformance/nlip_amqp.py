@@ -88,7 +88,7 @@ class AmqpTarget:
         return self._wire.log
 
     async def other_place(self, answers: asyncio.Queue[AmqpMessage] | None = None) -> str:
-        """A new address; what arrives there goes to these answers, or to the default ones."""
+        """A new address; messages to it are put into these answers, or into the default ones."""
         place = f"nlip-reply.check-{secrets.token_hex(6)}"
         queue = answers if answers is not None else self._answers
 

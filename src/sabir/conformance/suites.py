@@ -96,7 +96,7 @@ async def show_credentials(url: str, options: Options) -> None:
 
 
 def _over_http(url: str) -> str:
-    """The HTTP address for messages, from that of a WebSocket or of a whole server."""
+    """The HTTP address for messages, given the address of a WebSocket or of a whole server."""
     parts = urlsplit(url)
     if parts.scheme in ("ws", "wss"):
         return f"{'https' if parts.scheme == 'wss' else 'http'}://{parts.netloc}/nlip"

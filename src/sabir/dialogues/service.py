@@ -156,7 +156,7 @@ class Dialogues:
             self.bus.release_soon(taker.holder, letter.to, letter.id)
 
     async def _leave(self, letter: Letter, taker: LetterTaker | None, number: int) -> None:
-        """Leave a letter in its box: nobody here took it, or who did was stopped since then."""
+        """Leave a letter in its box: nobody here took it, or its taker was stopped since then."""
         if taker is not None and number:
             await self.bus.release(taker.holder, (number,), taker.box)
         else:
@@ -337,7 +337,7 @@ class Dialogues:
         return self._within(wanted, now, self.settings.reply_seconds)
 
     def _within(self, wanted: float | None, now: float, seconds: float) -> float:
-        """A deadline as it is kept: one that has passed is now, and none is later than its message is known."""
+        """The deadline to store: never in the past, and never later than the time at which its message is forgotten."""
         if wanted is None:
             return now + seconds
         return min(max(wanted, now), now + self._known_seconds)

@@ -152,7 +152,7 @@ class Conversations:
     # -- tokens -----------------------------------------------------------------------------------
 
     def sort(self, tokens: tuple[Part, ...], caller: Caller) -> Tokens:
-        """Separate our own token from those of others."""
+        """Separate our own token from the tokens of others."""
         if not tokens:
             return _NONE
         echo: list[Part] = []

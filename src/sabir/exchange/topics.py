@@ -35,7 +35,7 @@ class Topics:
         return self.changes.notify(name)
 
     async def follow(self, agent: str, topic: str, since: int, look: float) -> AsyncIterator[tuple[int, JSON]]:
-        """Events above ``since`` with their numbers, as they arrive; those of other nodes are polled for."""
+        """Events above ``since`` with their numbers, as they arrive. Other nodes are polled for theirs."""
         name, missing = f"{agent}/{topic}", 0
         with self.changes.watch(name) as changed:
             while True:

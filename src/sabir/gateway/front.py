@@ -68,10 +68,10 @@ class Front:
     async def admit(
         self, scope: Scope, receive: Receive, send: Send, headers: Mapping[bytes, bytes], *, is_turn: bool
     ) -> Send | None:
-        """What to answer with; None if the request has been answered here.
+        """The ``send`` for the response; None if the request has been answered here.
 
         Args:
-            is_turn: Whether the path runs turns, which pages of other sites may not ask for.
+            is_turn: Whether the path runs turns; web pages of other sites may not request these.
         """
         host, origin = headers.get(b"host", b""), headers.get(b"origin")
         try:

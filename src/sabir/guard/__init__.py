@@ -112,7 +112,7 @@ class Guard:
         return partial(self.rights.check, caller, agent=agent, door=door) if self.rights.rules else allow_all
 
     def meter(self, caller: Caller | None = None, before: Meter | None = None) -> Meter:
-        """The meter of one turn, with its budget; ``before`` is that of the node which forwarded the turn."""
+        """The meter of one turn, with its budget; ``before`` is the meter of the node that forwarded the turn."""
         quotas, account = self.quotas, holder_of(caller) if self.counts and caller is not None else ""
         if before is None:
             return Meter(quotas.turn_calls, quotas.turn_tokens, quotas.turn_cost, account=account)

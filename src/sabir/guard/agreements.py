@@ -240,7 +240,7 @@ def _passes(event: Delta | Progress, agreed: Mapping[str, Any]) -> bool:
 
 
 async def _shaped(reply: Message, turn: Turn, agreed: Mapping[str, Any], unread: str | None) -> Message:
-    """The reply as agreed. What it says about unread parts is subject to the agreements on formats and size."""
+    """The reply as agreed. The note about unread parts is subject to the agreements on formats and size."""
     if "vocabulary" in agreed:
         reply = in_vocabulary(reply, agreed["vocabulary"])
     if unread is not None:

@@ -86,7 +86,7 @@ class Rights:
         return any(rule.allows(roles, agent, door, tool, skill) for rule in self._compiled)
 
     def check_any(self, caller: Caller, agents: Iterable[str], door: str = "") -> None:
-        """Whether a caller may use at least one of these agents, and so may ask about the gateway itself.
+        """Whether a caller may use at least one of these agents, and may therefore ask about the gateway itself.
 
         Raises:
             Unauthenticated, Forbidden: as above; the error names no agent, because the caller may not know of any.

@@ -23,8 +23,8 @@ logger = logging.getLogger("sabir")
 SPACE: Final = "secrets"
 KEY: Final = "fingerprints"
 DAY: Final = 86400.0
-# A secret that no node has used for this long is forgotten: what it sealed has mostly expired, so there is no more
-# warning.
+# A secret that no node has used for this long is forgotten, and no longer warned about: by then, most tokens that it
+# sealed have expired.
 LIFE: Final = 30 * DAY
 
 WARNING: Final = (

@@ -46,7 +46,7 @@ class Orchestrator(ChatAgent):
         Args:
             agents: the members, as a list or by id.
             enable_nlip: enables NLIP for every member.
-            nlip_config: the keys of ``nlip``; ``coordinate_via_nlip`` among them is that of ``orchestrator.nlip``.
+            nlip_config: the keys of ``nlip``, and ``coordinate_via_nlip`` of ``orchestrator.nlip``.
             orchestrator_id: its name.
             kwargs: the limits and rules of an ensemble (``answers``, ``steps``, ``seconds``, …).
 

@@ -67,7 +67,7 @@ def without_words(exc: BaseException) -> str:
 
 
 def in_a_line(exc: BaseException) -> str:
-    """The same in one line: what failed and where, and its text only if the log may contain that."""
+    """The same in one line: type and place, and the text only if the log may contain it."""
     kind = type(exc).__qualname__
     if logging.getLogger("sabir").isEnabledFor(logging.DEBUG):
         return f"{kind}: {scrubbed(str(exc))[:_LINE]}"

@@ -19,7 +19,7 @@ def connect(url: str, *, protocol: str | None = None, **options: Any) -> Peer:
     """A peer for the address, to be used as ``async with connect(url) as peer``.
 
     The address implies the protocol (``/nlip``, ``/ask``, ``/mcp``, ``/a2a``, ``ws:``, ``amqp:``), or ``protocol``
-    names it; for a bare origin it is detected. ``options`` are those of the peer.
+    names it; for a bare origin it is detected. ``options`` are passed to the peer.
 
     Raises:
         ConfigError: no protocol matches.
@@ -59,7 +59,8 @@ def speakers(scheme: str) -> dict[str, tuple[Protocol, PeerEntry]]:
 
 
 def place_of_agent(url: str, name: str, protocol: str | None = None) -> str:
-    """The address of one agent of a gateway, given that of the gateway, of one of its doors, or of another agent.
+    """The address of one agent of a gateway, given the address of the gateway, of one of its doors, or of another of
+    its agents.
 
     Raises:
         ConfigError: the address is not one at which agents can be chosen.

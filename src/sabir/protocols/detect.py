@@ -101,7 +101,7 @@ class OriginPeer(NlipHttpPeer):
         return status not in _ABSENT
 
     def _made(self, protocol: Protocol, place: str) -> Peer | None:
-        """A peer of another protocol with those of our options that it knows; None if its extra is not installed."""
+        """A peer of another protocol, with all of our options that it knows; None if its extra is not installed."""
         entry = next((entry for entry in protocol.peers if "http" in entry.schemes), None)
         if entry is None:
             return None

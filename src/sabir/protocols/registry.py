@@ -1,4 +1,4 @@
-"""The protocols that Sabir supports: its own, and those of installed packages."""
+"""The protocols that Sabir supports: the built-in ones, and the protocols of installed packages."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Cycle(RequestResponseCycle):
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the connection takes nothing more."""
+        """Whether nothing more can be written to the connection."""
         return self.disconnected or self.transport.is_closing()
 
     async def _give_up(self) -> None:
@@ -235,7 +235,7 @@ class Cycle(RequestResponseCycle):
             self.connection.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write whatever is ready: the head, and pieces of a stream; nothing if the connection has ended meanwhile."""
+        """Write whatever is ready: the head, and pieces of a stream; nothing if the connection has ended."""
         head, self._head = self._head, None
         pieces, self._pieces = self._pieces, b""
         if (head is not None or pieces) and not self._has_ended:

@@ -56,7 +56,7 @@ class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
 class ChainedLine(msgspec.Struct, frozen=True):
     """An audit entry in the chain: its number, the hash of the previous entry, and its own.
 
-    ``written`` is the entry exactly as it was hashed, and the only trusted content. ``at`` is a copy of its time, for
+    ``written`` is exactly the text that was hashed, and the only content to trust. ``at`` is a copy of its time, for
     people who look into the tables.
     """
 

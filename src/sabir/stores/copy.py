@@ -39,10 +39,10 @@ async def copy(
 ) -> dict[str, int]:
     """Copy everything; returns the number of rows of each table.
 
-    ``opens`` decrypts contents of the source; ``seals`` encrypts those of the target.
+    ``opens`` decrypts the contents of the source; ``seals`` encrypts them for the target.
 
     Raises:
-        ConfigError: an address is not that of a persistent store, or the target is not empty.
+        ConfigError: an address does not name a persistent store, or the target is not empty.
         StoreUnavailable: a store does not answer, or the copy is incomplete; the target is then unchanged.
     """
     for address in (source, target):

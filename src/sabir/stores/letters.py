@@ -38,7 +38,7 @@ class LetterRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeadRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A letter that could not be handled. ``body`` is the letter as it was kept."""
+    """A letter that could not be handled. ``body`` is the letter as it was stored."""
 
     box: str
     body: bytes

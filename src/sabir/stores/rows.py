@@ -1,4 +1,4 @@
-"""Decodes table rows. An unreadable row stops nothing: what is left of it is returned.
+"""Decodes table rows. An unreadable row stops nothing: its readable part is returned.
 
 Whatever is stored there (through a bug, another version, or an edit by hand), the other rows are needed, and a node
 must start.

@@ -45,7 +45,7 @@ class Sign:
         hidden = path.with_name(f".{path.name}.{os.getpid()}")
         file = _locked(hidden, os.O_CREAT)
         try:
-            if path.exists():  # with our name; that of a live process stays, and then we have none
+            if path.exists():  # a file with our name; if its process is alive, it stays, and we have none
                 os.close(_locked(path))
                 path.unlink()
                 self._lived = True

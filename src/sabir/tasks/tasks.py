@@ -161,7 +161,7 @@ class Tasks:
             raise RateLimited(f"at most {self.settings.per_owner} tasks at a time", retry_after=60.0)
 
     async def storable(self, message: Message, caller: Caller) -> Message:
-        """The message as it is stored: without credentials, and as the filters let it through.
+        """The message to store: without credentials, and as the filters let it through.
 
         Raises:
             SabirError: a filter rejects it.

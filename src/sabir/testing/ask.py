@@ -147,7 +147,7 @@ async def ask(
         may_use: patterns of the tools that the caller may use. None: all.
         seconds: the time limit of the turn.
         budget: a Meter with limits, such as ``Meter(most_tokens=1000)``.
-        journal: what earlier runs of the same turn recorded.
+        journal: the record of earlier runs of the same turn.
         turn_id: the id of the turn.
 
     Raises:

@@ -2,7 +2,7 @@
 
 A call is a ``structured/json`` part labelled ``tool_call``, its result one labelled ``tool_result``. Calls of one
 message run concurrently, and their results are in the order of the calls. Rights, confirmation, quotas, filters and the
-audit are those of the ``Toolbox``.
+audit come from the ``Toolbox``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The settings of tools and of their routing.
 
-The keys ``nlip``, ``router``, ``translation`` and ``tokens`` are those of the MassGen design (``docs/massgen.md``).
+The keys ``nlip``, ``router``, ``translation`` and ``tokens`` come from the MassGen design (``docs/massgen.md``).
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Toolbox(Mapping[str, Tool]):
 
     @property
     def agents(self) -> list[Agent]:
-        """The agents that its tools ask: also those of sources whose tools are not listed yet."""
+        """The agents that its tools ask, including the agents of sources whose tools are not listed yet."""
         found = [getattr(item, "agent", None) for item in (*self._tools.values(), *self._sources)]
         return list({id(item): item for item in found if item is not None}.values())
 

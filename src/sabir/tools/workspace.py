@@ -302,7 +302,7 @@ def _mode_to_keep(folder: int, name: str) -> int | None:
 
 
 def _shown(name: str) -> str:
-    """A name as a message can carry it: what is not Unicode, and control characters, are replaced."""
+    """A name that a message can carry: control characters, and bytes that are not Unicode, are replaced."""
     text = name.encode(errors="surrogateescape").decode(errors="replace")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 

@@ -1,7 +1,7 @@
 """A model behind Anthropic's Messages API (``POST /v1/messages``, https://docs.claude.com/en/api/messages).
 
-Not all its models have a parameter for the schema of an answer; so the schema is that of a tool which the model must
-call, and the arguments of that call are the answer.
+Not all its models have a parameter for the schema of an answer; so the schema becomes a tool that the model must call,
+and the arguments of that call are the answer.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Passes:
         return token_part(sealed, f"{KIND}_{suffix}" if suffix else KIND)
 
     def issue_to(self, caller: Caller) -> Part:
-        """A pass for a caller as it was admitted: bound to its certificate if it has one, otherwise to its address."""
+        """A pass for a caller, bound to its certificate if it has one, otherwise to its address."""
         certificate = caller.id.removeprefix("cert:") if caller.kind == "certificate" else None
         return self.issue(caller, Credentials(caller.address, certificate=certificate))
 

@@ -152,7 +152,7 @@ class Shares:
     def spend(self, place: str, name: str, amount: float) -> None:
         """Take more for a request that is costly: from its share, and from what all share only what is plenty."""
         key = _share_key(place, name)
-        if key in self._known:  # what new names share is not for one of them to use up
+        if key in self._known:  # so that one new name cannot use up the share of all new names
             self._known.spend(key, amount)
         left = self.all.left(place) - self.all.burst / 2
         if left > 0:

@@ -29,8 +29,8 @@ class NLIPMessageHandler:
     """Handlers by message type or tool."""
 
     def __init__(self, *, load_plugins: bool = True) -> None:
-        """With ``load_plugins``, includes those of installed packages; one that cannot be loaded is logged and
-        skipped."""
+        """With ``load_plugins``, includes the handlers of installed packages. If one cannot be loaded, this is logged
+        and it is skipped."""
         self._handlers: dict[str, Handler] = {}
         if load_plugins:
             for name, handler in loaded(HANDLERS).items():

@@ -1,6 +1,6 @@
 """``NLIPRouter``: runs the tool calls of a message, with one response for each (MW-11 to MW-24).
 
-Rights, confirmation, time limits, retries, filters and the audit are those of ``sabir.tools.Toolbox``. A gateway routes
+Rights, confirmation, time limits, retries, filters and the audit come from ``sabir.tools.Toolbox``. A gateway routes
 with ``sabir.tools.router.Router`` instead.
 """
 
@@ -297,7 +297,7 @@ class NLIPRouter:
         return made
 
     def _following(self, token: NLIPTokenField) -> NLIPTokenField:
-        """The tokens of a response: those of the request, one turn later."""
+        """The tokens of a response: the request's tokens, one turn later."""
         if not self.settings.router.enable_state_management:
             return NLIPTokenField(conversation_turn=token.conversation_turn)
         session = token

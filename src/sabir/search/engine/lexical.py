@@ -272,7 +272,7 @@ class Reader:
         return self.keys(_both(where, self._keyed(keys)), len(keys)) if keys else []
 
     def pairs(self) -> tuple[list[int], list[int]]:
-        """The key of every passage and, at the same place, that of its item."""
+        """The keys of all passages and, at the same positions, the keys of their items."""
         addresses = self._addresses(None, max(1, len(self)))
         columns = (self._searcher.fast_field_values(name, addresses) for name in ("key", "item_key"))
         keys, items = columns

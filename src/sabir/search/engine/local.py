@@ -316,7 +316,7 @@ class LocalIndex:
         vectors = self._vectors
         if vectors is None or vector is None or self._embedder is None or not vectors.keys:
             return fused(lexical, {}, floor=0.0, semantic=False)
-        unknown = lexical.keys() - vectors.keys  # before the vectors are read: some may be written meanwhile
+        unknown = lexical.keys() - vectors.keys  # before the vectors are read: more may be written in the meantime
         near = self._nearest(reader, where, vector, depth)
         floor = self._embedder.floor
         count = query.start + query.limit

@@ -179,7 +179,7 @@ class PostgresIndex:
         self._wake()
 
     async def _add_stems(self, connection: Any, parts: Sequence[tuple[Passage, Item]]) -> None:
-        """Besides the English stems, those of the text's own language."""
+        """Add the stems of the text's own language to the English ones."""
         languages = {item_key(item.site, item.id): language_of_item(item) for _, item in parts}
         rows = [
             (part.key, field, STEMMERS[language], segmented(_clean(text)))

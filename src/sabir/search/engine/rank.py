@@ -4,9 +4,9 @@ The order has no parameters: a passage's evidence by words and by meaning is eac
 query, and the two shares are added (CombSUM). On three collections this finds as much as reciprocal rank fusion or more
 (``bench/retrieval.py`` prints both), and preserves the distance between hits.
 
-The score is separate: BM25 as a share of its maximum for this query, and cosine as its distance above that of unrelated
-texts, mean the same for every query, so their sum can be shown and cut off. Where order and score disagree, neighbours
-share their mean, so that scores always fall in the order shown.
+The score is separate: BM25, as a share of its maximum for this query, and cosine, as its distance above the cosine of
+unrelated texts, mean the same for every query, so their sum can be shown and cut off. Where order and score disagree,
+neighbours share their mean, so that scores always fall in the order shown.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def unknown(known: Collection[float]) -> float:
 
 
 def above_floor(cosine: Mapping[int, float], floor: float) -> dict[int, float]:
-    """How far each cosine is above that of unrelated texts, as a share of the best."""
+    """How far each cosine is above the cosine of unrelated texts, as a share of the best."""
     above = {key: max(0.0, value - floor) for key, value in cosine.items()}
     return of_best(above)
 

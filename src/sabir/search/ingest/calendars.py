@@ -141,7 +141,7 @@ def _location(event: Component) -> JSON:
 
 
 def _address(pieces: list[str]) -> dict[str, JSON]:
-    """Street, town and country: what has a house number is a street, and what comes after it is the town."""
+    """Street, town and country: a piece with a house number is the street, and the piece after it is the town."""
     streets = [at for at, piece in enumerate(pieces) if _is_street(piece)]
     known = streets[-1] + 1 if streets else max(0, len(pieces) - 2)
     street, rest = pieces[:known], pieces[known:]

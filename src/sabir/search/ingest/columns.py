@@ -95,7 +95,7 @@ def _squeezed(column: str) -> str:
 _SQUEEZED: Final = {_squeezed(name): known for name, known in {**_ABROAD, **_KNOWN}.items()}
 
 
-# How tables say whether something is to be had.
+# How tables say whether something is available.
 _STOCK: Final[Mapping[str, tuple[str, ...]]] = {
     "InStock": (
         "in stock", "instock", "available", "yes", "y", "true", "open",
@@ -134,9 +134,9 @@ def stock_state(cell: str) -> str:
 
 
 class TableColumns(msgspec.Struct, frozen=True):
-    """Where each property of a row comes from: a column's number, or a constant. ``family`` is the column of the
-    family name if that of the name is only the given name; ``units`` are those that the header states. ``unknown``
-    columns are kept under their own names; ``problem`` says why the table cannot be read, or is empty."""
+    """Where each property of a row comes from: a column's number, or a constant. ``family`` is the column of the family
+    name, if the name column has only the given name; ``units`` are stated in the header. ``unknown`` columns are kept
+    under their own names; ``problem`` says why the table cannot be read, or is empty."""
 
     places: dict[str, int | str] = {}
     family: int | None = None
@@ -232,7 +232,7 @@ def _is_unit(text: str) -> bool:
 
 
 def _named_in_two(header: list[str], places: dict[str, int | str], free: list[int]) -> int | None:
-    """Take the given name for the name, if it has a column of its own; the result is that of the family name."""
+    """If the given name has a column of its own, use it as the name, and return the column of the family name."""
     squeezed = {_squeezed(header[at]): at for at in free}
     given = next((squeezed[name] for name in _GIVEN_NAMES if name in squeezed), None)
     if given is None:

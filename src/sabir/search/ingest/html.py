@@ -334,7 +334,7 @@ _NAMES: Final = re.compile(r"[^?!.]\Z")  # a term; a question has its answer in 
 
 
 def _begin_block(lines: list[str], *, means: bool) -> None:
-    """Begin a line; what a term means goes on in the line of the term."""
+    """Begin a line; the meaning of a term continues the line of the term."""
     while means and len(lines) > 1 and not lines[-1].strip():
         lines.pop()
     if means and _NAMES.search(lines[-1].strip()):

@@ -99,7 +99,7 @@ def _sheet_rows(sheet: Sheet, place: str) -> Iterator[_Row]:
 
 
 def _delimiter(start: str) -> str:
-    """What separates the cells: what parts most of the first rows into equally many."""
+    """The character between cells: the one that splits most of the first rows into the same number of cells."""
 
     def parted(delimiter: str) -> tuple[int, int]:
         rows = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)

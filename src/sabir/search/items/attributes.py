@@ -361,7 +361,7 @@ def _times(fields: Mapping[str, JSON], found: _Collector) -> None:
 
 
 def _weekly(found: _Collector) -> set[str]:
-    """The weekdays on which something without a date is: those of its schedule, or of a value that is nothing else:
+    """The weekdays of something without a date: from its schedule, or from a value that is only a weekday, such as
     "mercredi" in a column."""
     days = found.words.get("byday", set()) & _WEEKDAYS
     for field, values in found.labels.items():
@@ -392,7 +392,7 @@ _AGE_RANGE: Final = re.compile(r"\s*(\d{1,3})\s*(?:[-–]\s*(\d{1,3}))?\s*([-–
 
 
 def _any_date(dated: Mapping[str, Span]) -> Span | None:
-    """The date of a thing that states one under a name of its own, such as the model date of a car."""
+    """The date of a thing from any field that is not about its page, such as the model date of a car."""
     return next((when for field, when in dated.items() if not _ABOUT_PAGE.search(field)), None)
 
 
@@ -516,7 +516,8 @@ def denials(text: str) -> list[str]:
 
 
 def _negated(text: str) -> re.Pattern[str]:
-    """The pattern of denials for this text; that of "nut-free" begins with any word, which costs time."""
+    """The pattern of denials for this text. The pattern for "nut-free" begins with any word, which is slow, so it is
+    used only if needed."""
     return _NEGATED if "free" in text.casefold() else _NEGATED_NOT_FREE
 
 

@@ -82,7 +82,7 @@ class ByItem(Generic[T]):
 
 
 def make_room(kept: dict[Any, Any], limit: int) -> None:
-    """Forget the oldest quarter of what is kept, if it is full: what was read last is likely to be asked for again."""
+    """If a cache is full, drop its oldest quarter. Its latest entries are the most likely to be needed again."""
     if len(kept) >= limit:
         for key in list(kept)[: max(1, limit // 4)]:
             kept.pop(key, None)  # another thread may have been here

@@ -334,8 +334,8 @@ def _named_values(value: JSON) -> Iterator[str]:
 
 
 def _other_words(node: Mapping[str, JSON]) -> Iterator[str]:
-    """The short values of fields that are not known here: a job title, a fuel, a language. What they say is searched,
-    too; codes, dates, numbers and addresses are not."""
+    """The short values of fields that are not known here: a job title, a fuel, a language. They are searched, too;
+    codes, dates, numbers and addresses are not."""
     count = 0
     for key, value in node.items():
         if key.startswith("@") or key in _READ_ELSEWHERE or _MEASURED.search(key):

@@ -1,6 +1,6 @@
 """The PostgreSQL schema, as a numbered list that is only appended to. ``schema_version`` is the version of a database.
 
-Tables and columns are those of the SQLite store, so that ``sabir store copy`` moves rows unchanged. Text is ordered by
+It has the tables and columns of the SQLite store, so that ``sabir store copy`` moves rows unchanged. Text is ordered by
 code point (``COLLATE "C"``), as everywhere else here.
 """
 
@@ -303,7 +303,7 @@ CONVERSE = """
     $converse$;
 """
 
-# The same, but a letter is compared by index with those of its lane, not with the whole box.
+# The same, but with an index: a letter is compared only with letters of its lane, not with the whole box.
 PUT_LETTERS_BY_LANE = PUT_LETTERS.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
     """(SELECT min(l.priority) FROM letters l WHERE n_lane[n] <> '' AND l.box = n_box[n]
                     AND l.member = n_member[n] AND l.lane = n_lane[n])""",

@@ -145,7 +145,7 @@ class PostgresStore(SqlReads, PostgresLetters):
         return row
 
     async def _execute(self, sql: str, *values: Any, seconds: float | None = None) -> tuple[int, bool]:
-        """How many rows it changed, and whether an earlier broken try may have done it."""
+        """How many rows it changed, and whether an earlier attempt that failed may have changed them."""
         status, again = await self._outage.ride_out(lambda: self._try("execute", sql, values, seconds))
         return int(status.rpartition(" ")[2]), again
 
@@ -327,7 +327,8 @@ class PostgresStore(SqlReads, PostgresLetters):
             )
         if done or not again:
             return bool(done)
-        # Perhaps the broken try had done it. Compared as stored: what a subclass encrypts is compared encrypted.
+        # Perhaps the failed attempt had written it. Compared as stored: a value that a subclass encrypts is compared
+        # encrypted.
         stored = await SqlReads.get(self, record.space, record.key)
         return stored is not None and (stored.value, stored.version) == (record.value, (expect or 0) + 1)
 

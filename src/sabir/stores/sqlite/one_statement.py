@@ -1,9 +1,9 @@
-"""Messages of a group, and the letters that were handled meanwhile, in one write statement with its own transaction.
+"""Messages of a group, and the letters handled in the meantime, in one write statement with its own transaction.
 
 Python's SQLite module gives up the GIL several times for each statement, and then waits for it: up to a switch interval
 while the event loop is busy. A group of messages needs a dozen statements, and spent more time on these waits than on
 writing. So the rows are first inserted into a temporary table, which no other connection sees; then one row goes into
-another, and its trigger writes all tables while the event loop goes on.
+another, and its trigger writes all tables while the event loop keeps running.
 
 The row of a group says what it follows: the number of the last letter, and the last audit entry. If another process, or
 another path of this one, has written since, the trigger writes nothing, and the group is repeated with what is there.
@@ -175,7 +175,7 @@ class OneStatement:
         before = connection.total_changes
         group = (_json(numbers).decode() if numbers else "", len(numbers), len(writes), moves, len(lines), at)
         connection.executemany(_WRITE, ((*group, self._last, *self._head),))
-        # Every change but those of ``behind`` is known, so it is only read if there are any.
+        # All changes are known except the ones of ``behind``, so the count is only read if there are any.
         known = 2 + size + self._left + len(numbers) + 2 * len(writes) + len(states) + 2 * len(lines)
         self._changes, self._left = connection.total_changes, 0
         self._last += len(writes)

@@ -90,7 +90,7 @@ T = TypeVar("T")
 
 
 class _Whole(Clock):
-    """The time limit of a remote task: what our turn has left, if that is more than one answer may take."""
+    """The time limit of a remote task: the rest of our turn, or the limit for one answer, whichever is longer."""
 
     __slots__ = ("_call", "_clock")
 

@@ -1,6 +1,6 @@
 """The A2A wire: converts errors, messages and questions to the types of A2A 1.0, and back.
 
-The types are those of the official SDK (``a2a.types``), which encodes them as JSON and as protobuf and also knows the
+The types come from the official SDK (``a2a.types``), which encodes them as JSON and as protobuf and also knows the
 0.3 spelling. This module maps them to the hub. What A2A has no field for goes into the metadata of a message or part
 under ``nlip``, so that two gateways lose nothing between them; others ignore it. What the hub has no field for is kept
 in ``extra`` under ``a2a`` (see ``parts``).

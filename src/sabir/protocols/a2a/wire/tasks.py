@@ -112,7 +112,7 @@ def _status_parts(view: TaskView) -> list[Part]:
 
 
 def final_words(parts: Iterable[Part]) -> list[Part]:
-    """The text of a task's last status: that of a remote agent, or otherwise that of the answer.
+    """The text of a task's last status, as a remote agent sent it; otherwise the text of the answer.
 
     Some clients read the answer from the status only, others from the artifacts only.
     """

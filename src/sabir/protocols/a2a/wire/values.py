@@ -2,7 +2,7 @@
 
 ``google.protobuf.json_format`` does the same at 1 to 2 µs per value, and a message is converted several times on its
 way.
-These functions take a quarter to a half of that. Their output is that of ``MessageToDict``, except that integers are
+These functions take a quarter to a half of that. They return the same as ``MessageToDict``, except that integers are
 written as integers.
 """
 

@@ -19,7 +19,7 @@ class OntologySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AclSettings(DialogueSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of the door, and those of conversations and inboxes."""
+    """Settings of the door, of conversations and of inboxes."""
 
     strict: bool = False  # reject messages without fields that the draft requires and known clients omit
     signatures: Literal["off", "accept", "require"] = "off"

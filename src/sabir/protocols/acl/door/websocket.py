@@ -92,7 +92,7 @@ class _Connection:
             await self._take(text.encode() if text is not None else packet.get("bytes") or b"")
 
     async def _take(self, text: bytes) -> None:
-        """Each frame is a request of its own, as it would be over HTTP: read within the limits, charged, paced."""
+        """Each frame counts as one request, as over HTTP: read within the limits, charged, paced."""
         admission = Admission(self._door.services, DOOR, self._credentials, NO_AGENT, self._caller)
         envelope: Envelope | None = None
         value: JSON = None

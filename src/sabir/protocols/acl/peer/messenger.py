@@ -471,7 +471,7 @@ class Messenger:
         self.done(number)
 
     def _remark(self, envelope: Envelope, reason: str, text: str) -> None:
-        """Report that a message was not understood; never about such a message itself (ACL-13)."""
+        """Report that a message was not understood, unless it is such a report itself (ACL-13)."""
         if envelope.performative == "NOT_UNDERSTOOD" or envelope.sender_id == _GATEWAY:
             return
         remark = self.make(

@@ -293,8 +293,8 @@ class McpEndpoint:
         return self._contents.with_readable_links(server, wire.result_of(reply, skill))
 
     def _tools_of(self, card: Card) -> tuple[Mapping[str, Skill | None], str]:
-        """The tools of a whole card, and the name of the agent itself as a tool, which it is to callers who may use
-        none of its skills. Cached; a changed peer has another card."""
+        """The tools of a whole card, and the name of the agent, which is itself a tool for callers who may use none of
+        its skills. Cached; a changed peer has another card."""
         known = self._known.get(card.name)
         if known is None or known[0] is not card:
             known = self._known[card.name] = (card, (mcp_card.tools_of(card), mcp_card.tool_name(card.name)))

@@ -1,7 +1,7 @@
 """NLWeb's tools over MCP: ``ask``, ``await``, ``list_sites`` and ``who``, if there is a site.
 
-Unlike those of NLWeb's own server, results are valid MCP: text for people in ``content``, and the whole NLWeb body in
-``structuredContent``.
+Results are valid MCP, unlike the results of NLWeb's own server: text for people in ``content``, and the whole NLWeb
+body in ``structuredContent``.
 """
 
 from __future__ import annotations

@@ -294,8 +294,8 @@ class StreamableHttpApp:
         return session
 
     def _make_room(self) -> None:
-        """Drop some of the sessions that were used longest ago, all of the caller that has most: who opens many loses
-        its own."""
+        """Drop some of the sessions that were used longest ago. All belong to the caller with the most sessions, so a
+        caller who opens many loses only its own."""
         holder, count = Counter(session.holder for session in self.sessions.values()).most_common(1)[0]
         theirs = (session.id for session in self.sessions.values() if session.holder == holder)
         for session_id in list(islice(theirs, 1 + min(count, MAX_SESSIONS) // 100)):

@@ -124,7 +124,7 @@ class McpPeer(Peer):
         roots: bool = True,
         **named: Unpack[PeerOptionNames],
     ) -> None:
-        """``version`` is that of the protocol: ``auto`` is the newest that both sides support; one up to 2025-11-25, or
+        """``version`` is the protocol version: ``auto`` is the newest that both sides support; one up to 2025-11-25, or
         ``legacy``, starts with the handshake of these versions, in which a tool can ask while it works. 2024-11-05 uses
         HTTP+SSE, the transport of that version, as does any address that ends in ``/sse``.
 

@@ -20,7 +20,7 @@ Tool = Mapping[str, Any]
 def choose_tool(
     message: Message, tools: Mapping[str, Tool], preferred: str | None, server: str, token: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """The tool that a message means, and its arguments. ``token`` is that of the conversation with the server.
+    """The tool that a message means, and its arguments. ``token`` belongs to the conversation with the server.
 
     Raises:
         BadMessage: the message names no tool, and none of them takes plain text.

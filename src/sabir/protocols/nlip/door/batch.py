@@ -2,9 +2,10 @@
 
 ECMA-430 does not allow a bare JSON array (CORE-5.0.1), so the messages are in an object.
 
-They run concurrently, as if each had been sent alone: each is admitted, charged and recorded, those of one conversation
-one after another. The store writes turns that end together in one commit; a finished turn does not wait for a slow one,
-and a failed one does not undo the others (G-17). A turn that asks back is answered by its question, and goes on.
+They run concurrently, as if each had been sent alone: each is admitted, charged and recorded. Messages of one
+conversation run one after another. The store writes turns that end together in one commit; a finished turn does not
+wait for a slow one, and a failed one does not undo the others (G-17). If a turn asks back, the question is its answer
+here, and the turn continues.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Batch:
         return cls(services, value, agent, binary=binary)
 
     async def answer(self, make: MakeRequest, put: Put) -> None:
-        """Send the answers, as the body of a response, once each message has one; then wait for turns that go on."""
+        """Send the answers, as the body of a response, once each message has one; then wait for turns that continue."""
         answers: list[Answer] = [asyncio.get_running_loop().create_future() for _ in self._values]
         turns = [self._start(value, number, make, answers[number]) for number, value in enumerate(self._values)]
         try:

@@ -335,7 +335,7 @@ class UploadOptions:
         return 0, self.announced if self.announced is not None else self.length
 
     def wanted(self, size: int) -> tuple[int, int] | None:
-        """First and last byte of a download; None if it begins behind the end. What is no range is passed over."""
+        """First and last byte of a download; None if it begins behind the end. An invalid range is ignored."""
         match = _WANTED.fullmatch(self.want)
         if match is None:
             return 0, size - 1

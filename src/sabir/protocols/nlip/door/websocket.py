@@ -207,7 +207,7 @@ class Connection:
             return self._ask(message)
 
         async def put(body: bytes) -> None:
-            passed.set()  # a turn that asked back goes on; later messages do not wait for it
+            passed.set()  # a turn that asked back continues; later messages do not wait for it
             slot.give_back()
             await self.put(body, binary)
 
@@ -298,7 +298,7 @@ class Connection:
             self._streams = answer.value.get("on") is True
 
     def _sends_pieces(self, line: EventSink) -> bool:
-        """What was agreed in the conversation, or otherwise on this connection."""
+        """Whether partial messages are sent: as agreed in the conversation, or otherwise on this connection."""
         agreed = line.turn.conversation.agreed.get(STREAM_LABEL) if line.turn is not None else None
         return self._streams if agreed is None else agreed is True
 
@@ -343,7 +343,7 @@ class Connection:
 
 
 class _Slot:
-    """The place of one turn among those of a connection that run.
+    """The place of one turn among the running turns of a connection.
 
     It is given back early by a turn that waits for its caller: the answer to its question needs a place to be read.
     """
@@ -413,7 +413,8 @@ def _bytes_of(data: bytes | None, text: str | None) -> bytes:
 
 
 def _ordering(message: Message) -> str:
-    """Messages with the same key are answered in order: those of one conversation, and those of none."""
+    """A key; messages with the same key are answered in order. Each conversation has one, and all messages without a
+    conversation share one."""
     for part in message.tokens:
         if token_kind(part.subformat) == "conversation" and isinstance(part.content, str):
             return part.content

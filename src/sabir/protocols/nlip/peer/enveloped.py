@@ -19,7 +19,7 @@ from sabir.protocols.nlip.wire import json as nlip
 def enveloped(
     message: Message, message_id: str, *, binary: bool = False, streams: bool = False, own_id: bool = False
 ) -> bytes:
-    """A question in an envelope. A forwarded envelope keeps its fields; its tokens are those of this hop.
+    """A question in an envelope. A forwarded envelope keeps its fields, but gets the tokens of this hop.
 
     Args:
         message_id: of a message that did not come in an envelope; with ``own_id``, of any message.

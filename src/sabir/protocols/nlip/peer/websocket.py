@@ -74,7 +74,7 @@ class NlipWsPeer(NlipPeer):
         limits: Limits = REPLY_LIMITS,
         **named: Unpack[NlipOptionNames],
     ) -> None:
-        """Args as those of ``NlipHttpPeer``. A path that ends in ``/text`` means JSON in text frames."""
+        """Takes the same arguments as ``NlipHttpPeer``. A path that ends in ``/text`` means JSON in text frames."""
         super().__init__(_endpoint(url), options, **named)
         self.identities = self.options.identities
         self.text = urlsplit(self.url).path.rstrip("/").endswith("/text")
@@ -185,7 +185,7 @@ class _Link:
 
     async def put(self, message: Message, call: Call | None = None) -> _Waiting:
         """Send a message with the data of its call. Its question stays in the queue until the answer has arrived, even
-        if nobody waits any more, so that a late answer is not taken for that of the next question."""
+        if nobody waits any more, so that a late answer is not mistaken for the answer to the next question."""
         message_id = new_id() if self._peer.envelope else ""
         waiting = _Waiting(message_id or _own(message))
         self._waiting.append(waiting)
@@ -332,7 +332,7 @@ def _system_trust() -> ssl.SSLContext:
 
 
 def _own(message: Message) -> str:
-    """The content of the last token on a message: ours comes after those of the server (D-16)."""
+    """The content of the last token on a message: ours comes after the server's (D-16)."""
     return str(message.tokens[-1].content)
 
 

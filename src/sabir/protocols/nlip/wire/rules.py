@@ -1,7 +1,7 @@
 """The rules of ECMA-430 on plain values, shared by its JSON and CBOR notations.
 
 ``message_from`` turns a decoded object into a Message; ``plain`` is its inverse. Every error names the JSON path and
-what was expected. Requirement and decision ids are those of the NLIP digest.
+what was expected. ``docs/requirements.md`` and ``docs/decisions.md`` explain the ids.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ResponseReader:
             yield Progress(fraction, str(data.get("message", "")))
 
     def reply(self) -> Message:
-        """The whole answer, as that of a site agent."""
+        """The whole answer, in the form that a site agent uses."""
         results = list(self._results.values())
         text = self._text()
         notes = self._notes(len(results), text)

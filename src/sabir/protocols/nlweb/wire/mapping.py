@@ -34,7 +34,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int | None = None
     start: int = 0
     min_score: float | None = None
-    prev: tuple[str, ...] | None = None  # None: those of the conversation
+    prev: tuple[str, ...] | None = None  # None: use the queries of the conversation
     memory: tuple[str, ...] = ()
     about: str = ""
     rewritten: str = ""  # the caller has made the query self-contained

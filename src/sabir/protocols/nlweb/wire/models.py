@@ -1,8 +1,7 @@
 """The NLWeb objects as frozen, typed values, and their conversion from and to plain JSON values.
 
-An open model keeps unknown attributes in its last field: those of a ``Query`` are ``filters``, those of a
-``ResultObject`` its type's own ``fields``, those of the others ``more``. ``read`` reports errors with their path;
-``plain`` is its inverse.
+An open model keeps unknown attributes in its last field: ``filters`` of a ``Query``, ``fields`` of a ``ResultObject``,
+and ``more`` of all others. ``read`` reports errors with their path; ``plain`` is its inverse.
 """
 
 from __future__ import annotations
@@ -188,7 +187,7 @@ class Action(NlwebModel, frozen=True):
 
 
 class ResultObject(NlwebModel, frozen=True):
-    """One result. ``fields`` are those of its schema.org type."""
+    """One result. ``fields`` has the fields of its schema.org type."""
 
     OPEN: ClassVar[str | None] = "fields"
 

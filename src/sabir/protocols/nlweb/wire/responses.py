@@ -210,7 +210,7 @@ class ResponseFormat:
         }
 
     def restored(self, kept: Mapping[str, Any] | None) -> ResponseFormat:
-        """This format with the preferences of the first request; those of this request take precedence."""
+        """This format with the preferences of the first request, unless this request has preferences of its own."""
         if not kept:
             return self
         session = read(SessionContext, kept["session"]) if kept.get("session") else None

@@ -1,8 +1,8 @@
 """Applies the guard's filters to MCP messages that are otherwise passed on unchanged.
 
-A message that the filters do not change stays as it was, to the last field. Client data (arguments, answers) passes the
-inbound filters, server data (results, questions, progress, logs, tool descriptions) the outbound ones; names, addresses
-and schemas are not filtered. URL elicitation must use a web address, with filters or without.
+A message that the filters do not change is passed on unchanged, to the last field. Client data (arguments, answers)
+passes the inbound filters, server data (results, questions, progress, logs, tool descriptions) the outbound ones;
+names, addresses and schemas are not filtered. URL elicitation must use a web address, with filters or without.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class HttpProxy(ProxyBase):
             outcome = "PeerUnavailable"  # it broke off in the middle: the stream ends here, too
         finally:
             await response.aclose()
-        await self.audit(context, body, outcome)  # before the last byte: what was answered is on record
+        await self.audit(context, body, outcome)  # before the last byte, so that every complete answer is recorded
         await answer.chunk(b"", last=True)
 
     def _chunks(self, response: httpx2.Response, context: McpRequestContext, body: Any) -> AsyncIterator[bytes]:
