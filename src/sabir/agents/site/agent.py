@@ -60,7 +60,8 @@ from sabir.search.query.words import content_words, spaced
 from sabir.turn import PastTurn, Turn
 
 from .following import compared, continued, held_to, kept_to
-from .model import SiteModel, grounded
+from .grounding import grounded
+from .model import SiteModel
 from .pronouns import with_subject
 from .ranking import Weight, evident, led, settled
 from .request import MAX_QUESTION, SiteAsk, SiteMeta, asked_in, json_of, question_of

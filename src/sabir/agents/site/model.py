@@ -19,16 +19,15 @@ from sabir.errors import Refused, TurnFailed
 from sabir.events import Delta, Event, Fault, Reply
 from sabir.message import Message
 from sabir.misfits import NOT_JSON
-from sabir.search import Hit, Item, Quote
-from sabir.search.answers.statements import described
-from sabir.search.query.hours import open_days
-from sabir.search.query.words import content_words, tokens
+from sabir.search import Hit
+from sabir.search.query.words import content_words
 from sabir.turn import Turn
+
+from .described import fields_of
 
 _SHOWN: Final = 300  # characters of an item that the model gets for ranking
 _READ: Final = 1_200  # and for writing
 _MAX_RANKED: Final = 30  # items ranked by the model; the rest follow in their order
-_BORNE: Final = 0.7  # share of a sentence's words that its source must contain
 
 _REWRITE: Final = """Rewrite the last question so that it can be understood on its own. Keep its filters and those
 of the earlier questions that still hold. Answer with the rewritten question only.
@@ -170,7 +169,7 @@ def _numbered(hits: Sequence[Hit], limit: int) -> str:
 def _one_line(hit: Hit, limit: int) -> str:
     """An item for a model: its name, its fields, and its text once."""
     item = hit.item
-    fields, text = described(item)[: limit // 2], _text_of(hit)
+    fields, text = fields_of(item)[: limit // 2], _text_of(hit)
     return " ".join(f"{item.name} ({'/'.join(item.types)}): {fields}{'. ' if fields else ''}{text}".split())[:limit]
 
 
@@ -187,32 +186,3 @@ def _json(said: str, kind: type[T]) -> T:
         return msgspec.json.decode(found.group() if found else said, type=kind)
     except NOT_JSON as exc:
         raise TurnFailed(f"the model did not answer as asked: {exc}") from exc
-
-
-def grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:
-    """A model's sentence as a quote, if its hit supports it: all of its numbers, nearly all of its words."""
-    sentence, place = written
-    if not 0 <= place < len(hits) or not sentence.strip():
-        return None
-    item = hits[place].item
-    fields = described(item)
-    known_words = set(tokens(f"{item.name} {item.description} {item.text} {hits[place].passage} {fields}"))
-    known_words |= set(_said_otherwise(item, fields))
-    words = content_words(sentence)
-    numbers = [word for word in words if any(char.isdigit() for char in word)]
-    borne = sum(1 for word in words if word in known_words)
-    if not words or borne < _BORNE * len(words) or any(number not in known_words for number in numbers):
-        return None
-    return Quote(sentence.strip(), item.id, item.name, item.page)
-
-
-_CLOCK: Final = re.compile(r"\b(\d{1,2}):(\d{2})\b")
-
-
-def _said_otherwise(item: Item, fields: str) -> Iterator[str]:
-    """Equivalent wordings: opening days by name, and 21:00 as 9 pm."""
-    for day in open_days(item.fields):
-        yield from (day, day[:3])
-    yield from ("open", "closed", "cost", "costs")
-    for hour, _ in _CLOCK.findall(fields):
-        yield from (str(int(hour)), str(int(hour) % 12 or 12), "am", "pm", "noon" if hour == "12" else "clock")

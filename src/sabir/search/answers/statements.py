@@ -302,7 +302,7 @@ _DESCRIBED: Final = {
 def described(item: Item) -> str:
     """The fields of an item on one line: "price: $12; open: We-Su 11:30-21:00"."""
     found = [(name, field_value(item, field)) for field, name in _DESCRIBED.items()]
-    stock = _stock(item) if item.fields.get("offers") else ""
+    stock = _stock(item).removesuffix("its availability is not stated") if item.fields.get("offers") else ""
     stated = [f"{name}: {value}" for name, value in (*found, ("availability", stock)) if value]
     return "; ".join(dict.fromkeys(stated))
 
