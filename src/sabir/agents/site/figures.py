@@ -9,6 +9,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -80,7 +81,7 @@ def figures(text: str) -> Figures:
 
 def of_fields(fields: Mapping[str, JSON]) -> Figures:
     """The figures of an item's fields, and how long an event with a start and an end lasts."""
-    found = figures("\n".join(leaves(fields)))
+    found = figures("\n".join(islice((leaf for leaf in leaves(fields) if len(leaf) <= _PROSE), _LEAVES)))
     start, end = (_moment(fields.get(name)) for name in ("startDate", "endDate"))
     if start is None or end is None or (start.tzinfo is None) != (end.tzinfo is None) or end < start:
         return found
@@ -168,3 +169,5 @@ def leaves(value: JSON, depth: int = 0) -> Iterator[str]:
 
 
 _DEPTH: Final = 6
+_PROSE: Final = 200  # characters of a value; a longer one is prose, and is read as the text of the item
+_LEAVES: Final = 400  # values of an item that are read
