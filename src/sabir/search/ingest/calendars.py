@@ -12,6 +12,7 @@ from sabir.errors import MissingExtra
 from sabir.search.items.item import JSON, Item, Problem
 from sabir.search.items.schema_org import items
 
+from .anchors import anchored
 from .numbering import numbered
 
 try:
@@ -53,7 +54,7 @@ def calendar_items(
                 yield Problem(at, "an event whose start is not a date" if stated else "an event without a start")
                 continue
             days = _schedule(event, start, changed.get(str(event.get("UID")), set()), month)
-            yield from items(_event(event, start, days), site=site, base=url, source=source, place=at)
+            yield from items(_event(event, start, days, url), site=site, base=url, source=source, place=at)
 
     yield from numbered(found())
     if not events:
@@ -88,7 +89,7 @@ def _day(moment: date) -> date:
     return moment.date() if isinstance(moment, datetime) else moment
 
 
-def _event(event: Component, start: date, days: list[str]) -> dict[str, JSON]:
+def _event(event: Component, start: date, days: list[str], calendar: str) -> dict[str, JSON]:
     end = _end(event, start)
     address = str(event.get("URL") or "")
     name = str(event.get("SUMMARY") or "")
@@ -97,7 +98,7 @@ def _event(event: Component, start: date, days: list[str]) -> dict[str, JSON]:
     node = {
         "@type": "Event",
         "@id": f"{identity}#{_day(moved).isoformat()}" if moved is not None else identity,
-        "url": address,
+        "url": address or anchored(str(event.get("UID") or ""), calendar),
         "name": name,
         "description": str(event.get("DESCRIPTION") or ""),
         "startDate": start.isoformat(),

@@ -30,7 +30,8 @@ _KNOWN: Final[Mapping[str, str]] = {
     "product link": "url", "permalink": "url", "details": "description", "short description": "description",
     "long description": "text", "full description": "text", "unit price": "offers.price", "fee": "offers.price",
     "admission": "offers.price", "admission fee": "offers.price", "entry fee": "offers.price", "ticket price":
-    "offers.price", "in stock": "offers.availability", "available": "offers.availability", "picture": "image", "phone":
+    "offers.price", "in stock": "offers.availability", "available": "offers.availability", "places available":
+    "offers.availability", "spaces available": "offers.availability", "picture": "image", "phone":
     "telephone", "phone number": "telephone", "telephone number": "telephone", "tel": "telephone", "email address":
     "email", "venue": "location", "place": "location", "event date": "startDate", "starts": "startDate", "starts at":
     "startDate", "begins": "startDate", "ends": "endDate", "ends at": "endDate", "start time": "startTime", "time":
@@ -65,8 +66,10 @@ _ABROAD: Final[Mapping[str, str]] = {
     "internetadresse": "url", "enlace": "url", "página web": "url", "sitio web": "url", "lien": "url", "site web":
     "url",
     "gebühr": "offers.price", "eintritt": "offers.price", "kosten": "offers.price", "teilnahmegebühr": "offers.price",
-    "entrada": "offers.price", "tarif": "offers.price", "verfügbar": "offers.availability", "lieferbar":
-    "offers.availability", "verfügbarkeit": "offers.availability", "disponible": "offers.availability",
+    "entrada": "offers.price", "tarif": "offers.price", "verfügbar": "offers.availability",
+    "freie plätze": "offers.availability", "plazas libres": "offers.availability", "plazas disponibles":
+    "offers.availability", "places disponibles": "offers.availability", "places libres": "offers.availability",
+    "lieferbar": "offers.availability", "verfügbarkeit": "offers.availability", "disponible": "offers.availability",
     "disponibilidad": "offers.availability", "disponibilité": "offers.availability", "en stock": "offers.availability",
     "veranstaltungsort": "location", "treffpunkt": "location", "lugar": "location", "lieu": "location", "uhrzeit":
     "startTime", "hora": "startTime", "heure": "startTime", "hersteller": "brand", "rufnummer": "telephone",

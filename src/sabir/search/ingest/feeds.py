@@ -17,6 +17,7 @@ import msgspec
 from sabir.search.items.item import JSON, Item, Problem
 from sabir.search.items.schema_org import items, plain
 
+from .anchors import anchored
 from .merchant import NAMESPACE, attribute, product
 from .numbering import numbered
 from .xml_safety import has_dtd
@@ -135,7 +136,7 @@ def _article(entry: Mapping[str, Any], base: str) -> dict[str, JSON]:
     published = _text(entry.get("published") or entry.get("updated"))
     return {
         "@id": link or entry_id,
-        "url": link or (entry_id if entry_id.startswith("http") else ""),
+        "url": link or anchored(entry_id, base),
         "name": plain(_text(entry.get("title"))),
         "description": short,
         "articleBody": whole,
@@ -174,7 +175,7 @@ def _product(node: ET.Element, *, site: str, url: str, source: str, place: str) 
         text = "".join(child.itertext()).strip() or child.get("href", "")
         values.setdefault(attribute(_tag(child)), []).append(text)
     values.setdefault("description", values.get("summary", []))
-    yield from items(product(values), site=site, base=url, source=source, place=place)
+    yield from items(product(values, url), site=site, base=url, source=source, place=place)
 
 
 def _entry(node: dict[str, JSON], *, site: str, url: str, source: str, place: str) -> Iterator[Item | Problem]:

@@ -24,6 +24,7 @@ from .open_graph import kind, metas, offer, properties
 
 try:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 except ImportError as missing:
     raise MissingExtra("reading pages", "search") from missing
@@ -41,7 +42,16 @@ _BLOCKS: Final = frozenset({"p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "bloc
                             "figcaption", "div", "section", "article", "br", "tr", "summary", "details", "ul", "ol",
                             "dl", "table", "caption", "figure", "hr", "address", "main"})  # fmt: skip
 NOINDEX: Final = "the page asks not to be indexed (noindex)"
-_MARKDOWN: Final = MarkdownIt("commonmark").enable("table")
+
+
+class _Markdown(MarkdownIt):
+    """Markdown with tables. Every link is read as one: of those that run code, too, only the text is kept."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
+        return True
+
+
+_MARKDOWN: Final = _Markdown("commonmark").enable("table")
 
 
 # Things that only accompany a page: an additional item if it is a company; never instead of the page.
@@ -228,26 +238,45 @@ def _value(value: JSON) -> JSON:
 
 
 def _markdown(text: str) -> tuple[str, str]:
+    """The title and the text of a Markdown file: a line for each block and for each row of a table, as of a page."""
     title = ""
     lines: list[str] = []
     heading = ""
+    cells: list[list[str]] = []  # of the current table
     for token in _MARKDOWN.parse(text):
         if token.type == "heading_open":
             heading = token.tag
+        elif token.type == "table_open":
+            cells = []
+        elif token.type == "tr_open":
+            cells.append([])
+        elif token.type == "table_close":
+            lines += _row_lines(cells, has_header=True)
+            cells = []
         elif token.type in ("fence", "code_block"):
             lines.append(token.content.rstrip())
+        elif token.type == "html_block":
+            page = LexborHTMLParser(token.content)
+            lines.append(_text(main) if (main := _main(page)) else "")
         elif token.type == "inline":
-            words = "".join(
-                " " if child.type in ("softbreak", "hardbreak") else child.content
-                for child in token.children or ()
-                if child.type in ("text", "code_inline", "softbreak", "hardbreak")
-            )
-            if heading == "h1" and not title:
+            words = _inline(token)
+            if cells:
+                cells[-1].append(words)
+            elif heading == "h1" and not title:
                 title = words
             else:
                 lines.append(words)
             heading = ""
     return title, "\n".join(line for line in lines if line.strip())
+
+
+def _inline(token: Token) -> str:
+    """The words of a block; of a link and a picture, only their text."""
+    return "".join(
+        " " if child.type in ("softbreak", "hardbreak") else child.content
+        for child in token.children or ()
+        if child.type in ("text", "code_inline", "softbreak", "hardbreak")
+    )
 
 
 def _repaired(script: str) -> str:

@@ -8,6 +8,8 @@ from typing import Final
 from sabir.search.items.item import JSON
 from sabir.search.items.schema_org import plain
 
+from .anchors import anchored
+
 _VERSION: Final = "jsonfeed.org/version/"
 
 
@@ -15,13 +17,13 @@ def is_json_feed(data: JSON) -> bool:
     return isinstance(data, dict) and _VERSION in str(data.get("version")) and isinstance(data.get("items"), list)
 
 
-def articles(feed: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
+def articles(feed: dict[str, JSON], url: str) -> Iterator[dict[str, JSON]]:
     """Every entry, as one object each."""
     for entry in feed["items"]:
-        yield _article(entry, feed) if isinstance(entry, dict) else {"@type": "Article"}
+        yield _article(entry, feed, url) if isinstance(entry, dict) else {"@type": "Article"}
 
 
-def _article(entry: dict[str, JSON], feed: dict[str, JSON]) -> dict[str, JSON]:
+def _article(entry: dict[str, JSON], feed: dict[str, JSON], url: str) -> dict[str, JSON]:
     given = (str(entry.get(name) or "") for name in ("url", "external_url", "id"))
     address = next((item for item in given if item.startswith(("http://", "https://"))), "")
     authors = entry.get("authors") or entry.get("author") or feed.get("authors") or feed.get("author")
@@ -29,7 +31,7 @@ def _article(entry: dict[str, JSON], feed: dict[str, JSON]) -> dict[str, JSON]:
     node: dict[str, JSON] = {
         "@type": "Article",
         "@id": address or str(entry.get("id") or ""),
-        "url": address,
+        "url": address or anchored(str(entry.get("id") or ""), url),
         "name": entry.get("title") or " ".join(whole.split()[:10]),
         "description": entry.get("summary"),
         "articleBody": whole,

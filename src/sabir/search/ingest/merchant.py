@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from sabir.search.items.item import JSON
 from sabir.search.items.schema_org import plain
+
+from .anchors import anchored
 
 _First: TypeAlias = Callable[[str], str]
 
@@ -37,8 +40,8 @@ def is_merchant_table(header: Iterable[str]) -> bool:
     return columns >= _REQUIRED and bool(columns & _TELLING)
 
 
-def product(values: Mapping[str, list[str]]) -> dict[str, JSON]:
-    """One product; ``values`` are its attributes by name."""
+def product(values: Mapping[str, list[str]], url: str, now: datetime | None = None) -> dict[str, JSON]:
+    """One product; ``values`` are its attributes by name, ``url`` is the address of the feed."""
 
     def first(name: str) -> str:
         return next((value.strip() for value in values.get(name, ()) if value.strip()), "")
@@ -46,12 +49,12 @@ def product(values: Mapping[str, list[str]]) -> dict[str, JSON]:
     node: dict[str, JSON] = {
         "@type": "Product",
         "@id": first("link") or first("id"),
-        "url": first("link"),
+        "url": first("link") or anchored(first("id"), url),
         "sku": first("id"),
         "name": plain(first("title")),
         "description": plain(first("description")),
         "image": first("image link"),
-        "offers": _offer(first),
+        "offers": _offer(first, now or datetime.now(UTC)),
     }
     for name, known in _PLAIN.items():
         found = [value.strip() for value in values.get(name, ()) if value.strip()]
@@ -61,8 +64,9 @@ def product(values: Mapping[str, list[str]]) -> dict[str, JSON]:
     return {name: value for name, value in node.items() if value}
 
 
-def _offer(first: _First) -> JSON:
-    price = _price(first("sale price")) or _price(first("price"))
+def _offer(first: _First, now: datetime) -> JSON:
+    reduced = first("sale price") if _is_on_sale(first("sale price effective date"), now) else ""
+    price = _price(reduced) or _price(first("price"))
     if not price:
         return None
     stock = _STOCK.get(attribute(first("availability")))
@@ -73,6 +77,16 @@ def _offer(first: _First) -> JSON:
         **({"availability": f"https://schema.org/{stock}"} if stock else {}),
         **({"itemCondition": f"https://schema.org/{condition}"} if condition else {}),
     }
+
+
+def _is_on_sale(period: str, now: datetime) -> bool:
+    """Whether the reduced price is the one of now: ``2027-02-01T13:00-0800/2027-02-15T15:30-0800``."""
+    try:
+        start, end = (datetime.fromisoformat(moment.strip()) for moment in period.split("/"))
+    except ValueError:
+        return True  # no period
+    in_utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in (start, end))
+    return next(in_utc) <= now <= next(in_utc)
 
 
 def _price(text: str) -> dict[str, JSON]:

@@ -118,12 +118,26 @@ def _woocommerce_product(product: dict[str, JSON]) -> dict[str, JSON]:
         "image": [image.get("src") for image in product.get("images") or () if isinstance(image, dict)][:1],
         "aggregateRating": _rating(product),
         "offers": {
-            "@type": "Offer",
-            "price": float(prices["price"]) / unit if str(prices.get("price") or "").isdigit() else None,
+            **_woocommerce_price(prices, unit),
             "priceCurrency": prices.get("currency_code"),
             "availability": f"https://schema.org/{'InStock' if in_stock else 'OutOfStock'}",
         },
     }
+
+
+def _woocommerce_price(prices: dict[str, JSON], unit: int) -> dict[str, JSON]:
+    """The price; of a product with variants, the lowest and the highest one."""
+
+    def amount(of: dict[str, JSON], name: str) -> float | None:
+        return float(of[name]) / unit if str(of.get(name) or "").isdigit() else None
+
+    span = prices.get("price_range")
+    low, high = (
+        (amount(span, name) for name in ("min_amount", "max_amount")) if isinstance(span, dict) else (None, None)
+    )
+    if low is not None and high is not None and low < high:
+        return {"@type": "AggregateOffer", "lowPrice": low, "highPrice": high}
+    return {"@type": "Offer", "price": amount(prices, "price")}
 
 
 def _woocommerce_attributes(attributes: JSON) -> dict[str, JSON]:

@@ -40,7 +40,7 @@ def json_items(text: str, *, site: str, url: str, source: str, place: str) -> It
     elif is_woocommerce(data):
         data = list(woocommerce(data))
     elif is_json_feed(data):
-        data = list(articles(data))
+        data = list(articles(data, url))
     elif data in ([], {"products": []}):  # the page after a shop's last one
         return
     yield from items(data, site=site, base=url, source=source, place=place)
@@ -168,7 +168,7 @@ def _table(
             if any(cell.strip() for cell in cells[len(header) :]):
                 yield Problem(at, f"{len(cells)} cells in a table of {len(header)} columns")
                 continue
-            node = _merchant_node(cells, header) if merchant else _node(cells, columns, dates, url or place)
+            node = _merchant_node(cells, header, url) if merchant else _node(cells, columns, dates, url or place)
             yield from items(node, site=site, base=url, source=source, place=at)
 
     yield from numbered(records())
@@ -216,8 +216,8 @@ def _doubtful(
             yield f"{example!r} in {header[at]!r} may begin with the day or the month; write dates as 2026-12-31"
 
 
-def _merchant_node(cells: list[str], header: list[str]) -> dict[str, JSON]:
-    return product({attribute(column): [cell] for column, cell in zip(header, cells, strict=False)})
+def _merchant_node(cells: list[str], header: list[str], url: str) -> dict[str, JSON]:
+    return product({attribute(column): [cell] for column, cell in zip(header, cells, strict=False)}, url)
 
 
 def _node(row: list[str], columns: TableColumns, dates: Mapping[str, bool | None], base: str) -> dict[str, JSON]:
