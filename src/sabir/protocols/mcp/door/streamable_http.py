@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -80,6 +81,17 @@ FindSchema = Callable[[str, str], Mapping[str, Any] | None]  # path, tool → it
 Challenge = Callable[[Unauthenticated, str], str]  # with the requested path
 
 
+@dataclass(frozen=True, slots=True)
+class _HttpRequest:
+    """One HTTP request of a caller, and where its response goes."""
+
+    context: McpRequestContext
+    headers: Mapping[str, str]
+    scope: Scope
+    receive: Receive
+    answer: McpResponse
+
+
 class StreamableHttpApp:
     """The ASGI application behind ``/mcp`` and ``/mcp/{agent}``."""
 
@@ -108,17 +120,17 @@ class StreamableHttpApp:
             )
             context.hops = hops_of(headers.get("x-sabir-hops", ""))
             server = self._find(scope["path"], caller)
+            request = _HttpRequest(context, headers, scope, receive, answer)
             if not isinstance(server, Server | MessageProxy):
-                return await self._passed_on(
-                    server, scope, context, headers, receive, admission.with_rate_limit_headers(send), answer
-                )
+                return await self._passed_on(server, request, admission.with_rate_limit_headers(send))
             modern = headers.get(_VERSION) not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
             match scope["method"]:
                 case "POST":
                     body = await read_json(scope, receive, admission, "mcp", types=_TYPES)
                     _carried(context, body)
-                    serve = self._modern if modern else self._legacy
-                    await serve(server, context, headers, body, scope, receive, answer)
+                    if not isinstance(body, dict):
+                        raise _not_one_message()
+                    await (self._modern if modern else self._legacy)(server, request, body)
                 case "GET" if not modern:
                     await self._listen(self._session(context, headers), receive, send, admission)
                 case "DELETE" if not modern:
@@ -128,41 +140,23 @@ class StreamableHttpApp:
         except SabirError as exc:
             await answer.refuse(exc)
 
-    async def _passed_on(
-        self,
-        relay: Passes,
-        scope: Scope,
-        context: McpRequestContext,
-        headers: Mapping[str, str],
-        receive: Receive,
-        send: Send,
-        answer: McpResponse,
-    ) -> None:
+    async def _passed_on(self, relay: Passes, request: _HttpRequest, send: Send) -> None:
+        context, scope, receive = request.context, request.scope, request.receive
         assert context.admission is not None
         body = None
         if scope["method"] == "POST":
             body = await read_json(scope, receive, context.admission, "mcp", types=_TYPES)
         _carried(context, body)
         try:
-            await relay(scope["method"], context, headers, body, receive, send)
+            await relay(scope["method"], context, request.headers, body, receive, send)
         except SabirError as exc:
             request_id = body.get("id") if isinstance(body, dict) else None
-            await answer.refuse(exc, request_id if isinstance(request_id, str | int) else None)
+            await request.answer.refuse(exc, request_id if isinstance(request_id, str | int) else None)
 
     # -- 2026-07-28: each request is whole ----------------------------------------------------------
 
-    async def _modern(
-        self,
-        server: Server[Any] | MessageProxy,
-        context: McpRequestContext,
-        headers: Mapping[str, str],
-        body: Any,
-        scope: Scope,
-        receive: Receive,
-        answer: McpResponse,
-    ) -> None:
-        if not isinstance(body, dict):
-            raise _not_one_message()
+    async def _modern(self, server: Server[Any] | MessageProxy, request: _HttpRequest, body: dict[str, Any]) -> None:
+        headers, scope, answer = request.headers, request.scope, request.answer
         request_id = body.get("id")
         if "id" not in body:
             if not isinstance(body.get("method"), str):
@@ -196,26 +190,16 @@ class StreamableHttpApp:
         )
         if isinstance(server, MessageProxy) and not server.peer.stateless:
             server = server.hub
-        runner = _kernel(server, connection, context, headers)
-        return await self._run(runner, context, body, receive, answer, ERROR_CODE_HTTP_STATUS)
+        runner = _kernel(server, connection, request.context, headers)
+        return await self._run(runner, request, body, ERROR_CODE_HTTP_STATUS)
 
     # -- up to 2025-11-25: initialize, then a session -------------------------------------------------
 
-    async def _legacy(
-        self,
-        server: Server[Any] | MessageProxy,
-        context: McpRequestContext,
-        headers: Mapping[str, str],
-        body: Any,
-        scope: Scope,
-        receive: Receive,
-        answer: McpResponse,
-    ) -> None:
-        if not isinstance(body, dict):
-            raise _not_one_message()
+    async def _legacy(self, server: Server[Any] | MessageProxy, request: _HttpRequest, body: dict[str, Any]) -> None:
+        context, headers, answer = request.context, request.headers, request.answer
         answer.streams = _streams(headers)
         if body.get("method") == "initialize" and _is_request(body):
-            return await self._initialize(server, context, headers, body, receive, answer)
+            return await self._initialize(server, request, body)
         version = headers.get(_VERSION, DEFAULT_NEGOTIATED_VERSION)
         if _SESSION in headers:
             session = context.session = self._session(context, headers)
@@ -230,7 +214,7 @@ class StreamableHttpApp:
         if "id" in body:
             if not _is_request(body):
                 raise _misplaced(body)
-            return await self._run(runner, context, body, receive, answer, {})
+            return await self._run(runner, request, body, {})
         return await self._notified(runner, context, body, answer)
 
     async def _notified(
@@ -250,26 +234,21 @@ class StreamableHttpApp:
         await answer.whole(202)
 
     async def _initialize(
-        self,
-        server: Server[Any] | MessageProxy,
-        context: McpRequestContext,
-        headers: Mapping[str, str],
-        body: dict[str, Any],
-        receive: Receive,
-        answer: McpResponse,
+        self, server: Server[Any] | MessageProxy, request: _HttpRequest, body: dict[str, Any]
     ) -> None:
+        context = request.context
         connection = Connection.for_loop(SILENT)
         options = server.create_initialization_options(_EVERYTHING_CHANGES) if isinstance(server, Server) else None
-        runner = _kernel(server, connection, context, headers, options)
+        runner = _kernel(server, connection, context, request.headers, options)
         context.charge(self.services.rates)
 
         def name_session() -> None:
             client = connection.client_params
             if client is not None:
                 session = self._open(context.caller, connection, client)
-                answer.headers.append((b"mcp-session-id", session.id.encode()))
+                request.answer.headers.append((b"mcp-session-id", session.id.encode()))
 
-        await self._run(runner, context, body, receive, answer, {}, before_last=name_session)
+        await self._run(runner, request, body, {}, before_last=name_session)
 
     def _open(self, caller: Caller, connection: Connection, client: InitializeRequestParams) -> McpSession:
         # Only what later requests are checked against: a client's name may be long, and the header carries it each
@@ -332,18 +311,17 @@ class StreamableHttpApp:
     async def _run(
         self,
         runner: AnyKernel,
-        context: McpRequestContext,
+        request: _HttpRequest,
         body: dict[str, Any],
-        receive: Receive,
-        answer: McpResponse,
         statuses: Mapping[int, int],
         before_last: Callable[[], None] | None = None,
     ) -> None:
+        context, answer = request.context, request.answer
         request_id, method, params = body["id"], body["method"], body.get("params")
         channel = Channel(answer, request_id, context, progress_token_from_params(params))
         running = context.session.running if context.session is not None else {}
         running[str(request_id)] = (asyncio.current_task(), channel)
-        watch = DisconnectWatcher(receive, answer.is_sent, answer.comment)
+        watch = DisconnectWatcher(request.receive, answer.is_sent, answer.comment)
         watch.start_after(WATCH_AFTER, asyncio.current_task())
         try:
             if method in _BY_THE_KERNEL:
