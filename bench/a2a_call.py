@@ -15,20 +15,16 @@ import argparse
 import asyncio
 import json
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from contextlib import ExitStack, contextmanager
-from urllib.error import HTTPError
-from urllib.request import urlopen
+from contextlib import ExitStack
 from uuid import uuid4
 
 import uvloop
 from load import Result, drive
-from nlip_echo import WORDS, cpu_of, free_port
+from nlip_echo import WORDS
+from processes import cpu_of, server
 
 AIM = 1.3
 CALLS_PER_SECOND = 8_000  # calls a second: so many are made ahead
@@ -87,28 +83,6 @@ def request(number: int) -> bytes:
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-@contextmanager
-def server(script: str, *arguments: str):  # type: ignore[no-untyped-def]
-    port = free_port()
-    process = subprocess.Popen([sys.executable, "-c", script, str(port), *arguments], stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                urlopen(f"http://127.0.0.1:{port}/.well-known/agent-card.json", timeout=1).read()
-                break
-            except HTTPError:
-                break
-            except OSError:
-                if time.monotonic() > end or process.poll() is not None:
-                    raise SystemExit("a server did not start") from None
-                time.sleep(0.05)
-        yield port, process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-
-
 def measure(port: int, pid: int, connections: int, seconds: float) -> tuple[Result, float]:
     fresh = [request(number) for number in range(int(CALLS_PER_SECOND * seconds))]
     before = cpu_of(pid)
@@ -130,7 +104,7 @@ def main() -> None:
     }
     try:
         with ExitStack() as stack:
-            running = {name: stack.enter_context(server(s, *a)) for name, (s, a) in scripts.items()}
+            running = {name: stack.enter_context(server(sys.executable, s, *a)) for name, (s, a) in scripts.items()}
             for port, pid in running.values():
                 measure(port, pid, 4, 1.0)  # warm up
             for count in (int(n) for n in chosen.connections.split(",")):

@@ -15,7 +15,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import statistics
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from uuid import uuid4
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import uvloop
+from processes import free_port
 from venvs import python_with
 
 from sabir.bus import Bus, Called, Letter, open_bus
@@ -232,7 +232,7 @@ async def sabir() -> AsyncIterator[Side]:
 @asynccontextmanager
 async def spade() -> AsyncIterator[Side]:
     python = str(python_with("spade", "spade==4.1.4", "greenlet"))
-    ports = [str(_free_port()) for _ in range(2)]
+    ports = [str(free_port()) for _ in range(2)]
     command = (python, str(HERE.with_name("spade_bus.py")))
     with tempfile.TemporaryDirectory() as folder:
         server = await asyncio.create_subprocess_exec(
@@ -266,12 +266,6 @@ async def _listens(port: int) -> None:
             writer.close()
             return
     raise RuntimeError("SPADE's XMPP server did not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 # -- the table ------------------------------------------------------------------------------------

@@ -22,21 +22,19 @@ import itertools
 import json
 import random
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import uvloop
-from nlip_echo import WORDS, cpu_of, free_port
+from nlip_echo import WORDS
+from processes import cpu_of, server
 from venvs import python_with
 
 DOOR_AIM, GATEWAY_AIM = 1.3, 10.0
@@ -216,31 +214,6 @@ def measure(target: Target, calls: Iterator[Call], connections: int, seconds: fl
     target.got.append((len(times) / took, statistics.median(times), times[int(len(times) * 0.99)], cpu))
 
 
-@contextmanager
-def serving(python: str, script: str, *arguments: str) -> Iterator[tuple[int, int]]:
-    port = free_port()
-    process = subprocess.Popen([python, "-c", script, str(port), *arguments], stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 90
-        while True:
-            try:
-                urlopen(f"http://127.0.0.1:{port}/mcp", timeout=2).read()
-                break
-            except (TimeoutError, HTTPError):
-                break
-            except OSError:
-                if time.monotonic() > end or process.poll() is not None:
-                    raise SystemExit("a server did not start") from None
-                time.sleep(0.1)
-        yield port, process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=1.0)
@@ -252,12 +225,12 @@ def main() -> int:
     homes = [tempfile.mkdtemp(prefix="sabir-bench-") for _ in range(3)]
     try:
         with ExitStack() as stack:
-            port, pid = stack.enter_context(serving(sys.executable, BARE))
+            port, pid = stack.enter_context(server(sys.executable, BARE, path="/mcp"))
             url = f"http://127.0.0.1:{port}/mcp"
-            door = stack.enter_context(serving(sys.executable, SABIR, homes[0]))
-            front = stack.enter_context(serving(sys.executable, SABIR, homes[1], url))
-            filtered = stack.enter_context(serving(sys.executable, SABIR, homes[2], url, "filtered"))
-            proxy = stack.enter_context(serving(proxy_python, PROXY, url))
+            door = stack.enter_context(server(sys.executable, SABIR, homes[0], path="/mcp"))
+            front = stack.enter_context(server(sys.executable, SABIR, homes[1], url, path="/mcp"))
+            filtered = stack.enter_context(server(sys.executable, SABIR, homes[2], url, "filtered", path="/mcp"))
+            proxy = stack.enter_context(server(proxy_python, PROXY, url, path="/mcp"))
             targets = [
                 Target("mcp SDK server", port, pid, "/mcp"),
                 Target("sabir door", *door, "/mcp"),

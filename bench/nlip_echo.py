@@ -16,20 +16,16 @@ import argparse
 import asyncio
 import random
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from urllib.request import urlopen
 
 import uvloop
 from load import Result, drive, post
+from processes import cpu_of, server
 from venvs import python_with
 
 BODY = b'{"format":"text","subformat":"english","content":"Hello"}'
@@ -78,37 +74,6 @@ async def echo(turn):
     return turn.text
 Gateway(echo, home=sys.argv[3]).run(port=int(sys.argv[1]), say=lambda line: None)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
-@contextmanager
-def server(python: Path, script: str, *arguments: str):  # type: ignore[no-untyped-def]
-    port = free_port()
-    process = subprocess.Popen([str(python), "-c", script, str(port), *arguments], stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                urlopen(f"http://127.0.0.1:{port}/health", timeout=1).read()
-                break
-            except OSError:
-                if time.monotonic() > end or process.poll() is not None:
-                    raise SystemExit("a server did not start") from None
-                time.sleep(0.05)
-        yield port, process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-
-
-def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has used, by the clock that Linux keeps for it (``clock_getcpuclockid``)."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 def varied(path: str) -> list[bytes]:

@@ -31,7 +31,8 @@ from uuid import uuid4
 
 import uvloop
 from load import drive
-from nlip_echo import BODY, SABIR, cpu_of, server, varied
+from nlip_echo import BODY, SABIR, varied
+from processes import cpu_of, server
 
 NATS = os.environ.get("SABIR_TEST_NATS", "nats://127.0.0.1:4222")
 POSTGRES = os.environ.get("SABIR_TEST_POSTGRES", "postgresql://127.0.0.1:5432/test")
