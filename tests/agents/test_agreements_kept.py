@@ -305,13 +305,15 @@ async def test_no_pieces_come_over_sse_once_only_whole_answers_are_agreed(
 # -- who keeps the context (item 3) -----------------------------------------------------------------
 
 
+@agent(name="listener")
+async def listener(turn: Turn) -> str:
+    """Says what it heard in this conversation."""
+    return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
+
+
 async def test_words_change_the_keeper_although_the_returned_history_comes_along(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
-    @agent(name="listener")
-    async def listener(turn: Turn) -> str:
-        return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
-
     talk = Talk(http, serve(Gateway(listener, home=home)).url + "/nlip")
     await talk.say("one")
     handed = (await talk.control("I will keep the context")).labelled("history")
@@ -325,10 +327,6 @@ async def test_words_change_the_keeper_although_the_returned_history_comes_along
 async def test_a_history_that_comes_back_is_stored_once_and_without_gaps(
     serve: Serve, home: Path, http: httpx2.AsyncClient
 ) -> None:
-    @agent(name="listener")
-    async def listener(turn: Turn) -> str:
-        return " | ".join([*(past.asked.text for past in turn.conversation.turns), turn.text])
-
     talk = Talk(http, serve(Gateway(listener, home=home)).url + "/nlip")
     await talk.say("one")
     handed = (await talk.control("I will keep the context")).labelled("history")

@@ -557,7 +557,8 @@ async def test_leaving_a_call_cancels_its_server(bus: Bus) -> None:
         await cancelled.wait()
 
 
-async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> None:
+async def serve_endlessly(bus: Bus, name: str) -> asyncio.Event:
+    """Serve calls that never end; the event is set when one is cancelled."""
     cancelled = asyncio.Event()
 
     async def server(called: Called) -> None:
@@ -566,7 +567,12 @@ async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> 
         finally:
             cancelled.set()
 
-    await bus.serve("hotel", server)
+    await bus.serve(name, server)
+    return cancelled
+
+
+async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> None:
+    cancelled = await serve_endlessly(bus, "hotel")
     async with bus.call("hotel", b""):
         pass
     async with asyncio.timeout(DEADLINE):
@@ -574,15 +580,7 @@ async def test_a_call_left_before_anybody_took_it_is_cancelled_too(bus: Bus) -> 
 
 
 async def test_a_call_ends_at_its_deadline_and_its_server_is_notified(bus: Bus) -> None:
-    cancelled = asyncio.Event()
-
-    async def server(called: Called) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    await bus.serve("hotel", server)
+    cancelled = await serve_endlessly(bus, "hotel")
     with pytest.raises(DeadlineExceeded, match="hotel did not answer in time"):
         await answers(bus, "hotel", b"", seconds=0.1)
     async with asyncio.timeout(DEADLINE):

@@ -249,26 +249,8 @@ async def test_an_error_of_the_agent_is_reported_without_internals(
     assert "secret" not in str(raised.value)
 
 
-async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
-    ended = asyncio.Event()
-
-    @agent(name="hotel")
-    async def hotel(turn: Turn) -> str:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return ""
-
-    await cluster.node(hotel, local)
-    a = await cluster.node(local)
-    with pytest.raises(DeadlineExceeded):
-        await Asker(a).ask("?", "hotel", seconds=1.0)
-    async with asyncio.timeout(DEADLINE):
-        await ended.wait()
-
-
-async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
+def endless_hotel() -> tuple[Agent, asyncio.Event, asyncio.Event]:
+    """An agent that never answers, and events for when it has begun and ended."""
     begun, ended = asyncio.Event(), asyncio.Event()
 
     @agent(name="hotel")
@@ -280,6 +262,21 @@ async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
             ended.set()
         return ""
 
+    return hotel, begun, ended
+
+
+async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
+    hotel, _, ended = endless_hotel()
+    await cluster.node(hotel, local)
+    a = await cluster.node(local)
+    with pytest.raises(DeadlineExceeded):
+        await Asker(a).ask("?", "hotel", seconds=1.0)
+    async with asyncio.timeout(DEADLINE):
+        await ended.wait()
+
+
+async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
+    hotel, begun, ended = endless_hotel()
     await cluster.node(hotel, local)
     a = await cluster.node(local)
     asking = asyncio.create_task(Asker(a).ask("?", "hotel"))
