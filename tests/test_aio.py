@@ -11,7 +11,7 @@ from sabir import aio as ending
 from sabir.aio import cancel_and_wait
 
 
-async def test_tasks_that_run_are_ended_and_those_that_never_began_are_no_matter() -> None:
+async def test_running_tasks_are_ended_and_tasks_that_never_began_do_no_harm() -> None:
     task = asyncio.create_task(asyncio.Event().wait())
     await cancel_and_wait([task, None])
     assert task.cancelled()

@@ -93,7 +93,7 @@ def test_one_of_a_kind_of_its_own_is_looked_at_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("asked", [5, None, Progress(0.5), Question(5)])
-async def test_what_is_no_question_is_not_asked(asked: Any) -> None:
+async def test_an_invalid_question_is_not_asked(asked: Any) -> None:
     async def nobody(question: Question) -> Message:
         raise AssertionError("asked")
 

@@ -18,7 +18,7 @@ def test_the_text_of_several_parts_is_all_their_words() -> None:
     assert Message.json({"a": 1}).text == ""
 
 
-def test_tokens_are_found_wherever_they_stand_and_taken_out() -> None:
+def test_tokens_are_found_anywhere_and_removed() -> None:
     first = token_part("a")
     message = Message.of(first, Part("text", "english", "hi"), token_part("b", "authentication"))
     assert [part.content for part in message.tokens] == ["a", "b"]

@@ -203,7 +203,7 @@ async def test_every_agent_behind_another_is_asked_for_anonymity(  # PAPER-ANON
 
 
 @pytest.mark.parametrize("kind", [*TOGETHER, "listed", "MassGen orchestrator"])
-async def test_what_stands_before_others_does_not_name_those_a_caller_may_not_use(
+async def test_composite_agents_do_not_name_members_that_the_caller_may_not_use(
     serve: Serve, home: Path, http: httpx2.AsyncClient, kind: str
 ) -> None:
     vault, hidden = Passing("vault", None), Passing("oubliette", None)

@@ -287,7 +287,7 @@ async def test_history_is_returned_with_time_and_speaker_up_to_a_horizon(talk: T
 # -- sessions -------------------------------------------------------------------------------------
 
 
-async def test_a_session_is_ended_and_the_next_message_begins_anew(talk: Talk) -> None:  # WS-10
+async def test_a_session_is_ended_and_the_next_message_starts_a_new_one(talk: Talk) -> None:  # WS-10
     await talk.say("one")
     assert "ended" in (await talk.control("Close this session")).text
     assert (await talk.say("two")).text == "two"

@@ -257,7 +257,7 @@ def test_without_tracking_or_state_no_history_is_kept(router: dict[str, Any], re
     assert agent.card.remembers is remembers
 
 
-def test_a_session_lives_as_long_as_it_is_said() -> None:  # MW-54
+def test_a_session_lives_as_long_as_configured() -> None:  # MW-54
     assert quotas_of(settings_of({})).conversation_seconds == 30 * 86400
     shorter = quotas_of(settings_of({"nlip": {"router": {"session_timeout_hours": 2}}}))
     assert (shorter.conversation_seconds, shorter.anonymous_seconds) == (7200, 7200)

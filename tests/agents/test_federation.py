@@ -38,20 +38,20 @@ def asked(text: str = "what?") -> Turn:
     return Turn(Message.text(text), deadline=time.monotonic() + 10)
 
 
-async def test_answers_stand_below_each_other_with_their_sources() -> None:
+async def test_answers_are_listed_with_their_sources() -> None:
     reply = await reply_of(Federation([saying("hotel", "a room"), saying("taxi", "a car")])(asked()))
     assert reply.text == "hotel: a room\ntaxi: a car"
     assert reply.labelled("answers").value == {"hotel": "a room", "taxi": "a car"}  # type: ignore[union-attr]
 
 
-async def test_who_fails_is_left_out_and_named() -> None:
+async def test_a_member_that_fails_is_left_out_and_named() -> None:
     reply = await reply_of(Federation([down, saying("up", "here")])(asked()))
     sources = reply.labelled("sources")
     assert sources is not None
     assert sources.value == {"answered": ["up"], "failed": {"down": "out of order"}}
 
 
-async def test_who_breaks_is_left_out_as_who_is_down(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_member_that_crashes_is_left_out_like_one_that_is_down(caplog: pytest.LogCaptureFixture) -> None:
     @agent(name="broken")
     async def broken(turn: Turn) -> str:
         raise KeyError("secret of the inside")
@@ -71,7 +71,7 @@ async def test_prices_in_different_currencies_are_not_compared() -> None:
     assert reply.text.startswith("north is cheapest, at 30")
 
 
-async def test_who_is_late_is_left_out_and_stopped() -> None:
+async def test_a_member_that_is_late_is_left_out_and_stopped() -> None:
     stopped = asyncio.Event()
 
     @agent(name="late")

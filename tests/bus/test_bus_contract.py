@@ -64,7 +64,7 @@ def letters(to: str, *bodies: bytes, order: str = "") -> list[Letter]:
 # -- letters to a name ---------------------------------------------------------------------------
 
 
-async def test_a_letter_reaches_the_receiver_of_its_name_as_it_was_sent(bus: Bus) -> None:
+async def test_a_letter_reaches_the_receiver_of_its_name_unchanged(bus: Bus) -> None:
     box = Box()
     await bus.receive("hotel", box)
     letter = Letter("hotel", b"a room", sender="guide", order="c1", headers={"traceparent": "00-ab-cd-01"}, at=1.5)
@@ -327,7 +327,7 @@ async def test_a_store_that_is_away_kills_no_letter(bus: Bus) -> None:
 # -- dead letters ---------------------------------------------------------------------------------
 
 
-async def test_a_letter_that_keeps_failing_is_dead_and_the_others_go_on(bus: Bus) -> None:
+async def test_a_letter_that_keeps_failing_is_dead_and_the_others_continue(bus: Bus) -> None:
     box = Box()
 
     async def handler(letter: Letter) -> None:
@@ -393,7 +393,7 @@ async def test_dead_letters_are_replayed_and_can_die_again(bus: Bus) -> None:
 # -- groups ---------------------------------------------------------------------------------------
 
 
-async def test_every_member_of_a_group_hears_what_is_published(nodes: Nodes) -> None:
+async def test_every_member_of_a_group_receives_published_letters(nodes: Nodes) -> None:
     one, two = await nodes.node(), await nodes.node()
     a, b = Box(), Box()
     await one.join("travel", "hotel", a)
@@ -403,7 +403,7 @@ async def test_every_member_of_a_group_hears_what_is_published(nodes: Nodes) -> 
     assert await b.holds(2) == [b"1", b"2"]
 
 
-async def test_a_member_that_was_away_hears_it_later_and_one_that_left_does_not(bus: Bus) -> None:
+async def test_an_absent_member_receives_it_later_and_one_that_left_does_not(bus: Bus) -> None:
     first = Box()
     receiver = await bus.join("travel", "hotel", first)
     gone = await bus.join("travel", "taxi", Box())
@@ -465,7 +465,7 @@ async def answers(bus: Bus, name: str, body: bytes, **options: float) -> list[by
         return [piece async for piece in call]
 
 
-async def test_a_call_is_answered_by_who_serves_the_name(nodes: Nodes) -> None:
+async def test_a_call_is_answered_by_the_server_of_the_name(nodes: Nodes) -> None:
     one, two = await nodes.node(), await nodes.node()
 
     async def server(called: Called) -> None:
@@ -698,7 +698,7 @@ async def test_a_closed_bus_says_so(bus: Bus) -> None:
     await bus.close()
 
 
-async def test_closing_tells_whoever_waits_for_an_answer(nodes: Nodes) -> None:
+async def test_closing_notifies_callers_that_wait_for_an_answer(nodes: Nodes) -> None:
     one = await nodes.node()
     two = await nodes.node()
     begun = asyncio.Event()

@@ -98,7 +98,7 @@ async def test_a_call_that_takes_its_time_on_the_wire(wire: Wire) -> None:
     assert addresses == ["caller", "server", "", "", ""]
 
 
-async def test_a_server_that_thinks_tells_at_once_that_it_has_the_call(wire: Wire) -> None:
+async def test_a_slow_server_confirms_a_call_at_once(wire: Wire) -> None:
     async def thinking(called: Called) -> None:
         while Kind.TAKEN not in [packet.kind for packet in wire.passed]:
             await asyncio.sleep(0)
@@ -151,7 +151,7 @@ async def test_a_question_that_is_late_is_given_up_and_others_wait_on(wire: Wire
         assert await waiting == b"at last"
 
 
-async def test_a_long_question_goes_on_when_it_was_taken(wire: Wire) -> None:
+async def test_a_long_question_continues_once_it_is_accepted(wire: Wire) -> None:
     assert await wire.question(b"0123456789abcdefghijKLM") == [b"0123456789abcdefghijKLM"]
     kinds = [packet.kind for packet in wire.passed[:4]]
     assert kinds == [Kind.OPEN, Kind.TAKEN, Kind.MORE, Kind.DATA]
@@ -274,7 +274,7 @@ async def test_the_same_question_twice_is_answered_once(wire: Wire) -> None:
     assert served == 1
 
 
-async def test_a_piece_over_the_limit_is_refused_by_who_sends_it_and_by_who_gets_it(wire: Wire) -> None:
+async def test_a_piece_over_the_limit_is_rejected_by_sender_and_receiver(wire: Wire) -> None:
     with pytest.raises(TooLarge, match="at most 100 bytes, not 101"):
         await wire.question(b"x" * 101)
 

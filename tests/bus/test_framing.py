@@ -81,7 +81,7 @@ def test_a_piece_over_the_limit_is_refused() -> None:
         list(chunks(b"x" * 11, BusLimits(piece_bytes=10)))
 
 
-def test_a_packet_comes_back_as_it_went() -> None:
+def test_a_packet_comes_back_unchanged() -> None:
     packet = Packet(Kind.OPEN, "c", 1, b"body", "node", {"traceparent": "00"}, "why", "failed")
     assert decode_packets(encode_packets([packet])) == (packet,)
 

@@ -280,7 +280,7 @@ async def test_a_full_stream_refuses_and_keeps_what_it_has(server: NatsServer) -
     await bus.close()
 
 
-async def test_a_server_that_is_not_there_is_said_so(server: NatsServer) -> None:
+async def test_a_missing_server_is_reported(server: NatsServer) -> None:
     server.kill()
     soon = msgspec.structs.replace(QUICK, connect_seconds=0.5)
     bus = open_bus(f"nats://ann:s3cret@127.0.0.1:{server.port}", limits=soon)
@@ -289,7 +289,7 @@ async def test_a_server_that_is_not_there_is_said_so(server: NatsServer) -> None
     await bus.close()
 
 
-async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(tmp_path: Path) -> None:
+async def test_a_wrong_log_in_and_a_server_without_jetstream_are_reported(tmp_path: Path) -> None:
     locked = NatsServer(tmp_path / "locked", "-js", "--user", "ann", "--pass", "s3cret")
     plain = NatsServer(tmp_path / "plain", "--http_port", "0")
     locked.start()
@@ -312,7 +312,7 @@ async def test_a_wrong_log_in_and_a_server_without_jetstream_are_said_so(tmp_pat
         plain.kill()
 
 
-async def test_send_says_when_the_server_stays_away(server: NatsServer) -> None:
+async def test_send_reports_that_the_server_stays_unavailable(server: NatsServer) -> None:
     bus = await _open(server, msgspec.structs.replace(QUICK, send_seconds=0.5))
     server.kill()
     with pytest.raises(BusUnavailable, match="the letter was not sent"):
@@ -322,7 +322,7 @@ async def test_send_says_when_the_server_stays_away(server: NatsServer) -> None:
     await bus.close()
 
 
-async def test_a_server_that_stands_still_is_noticed_left_and_found_again(server: NatsServer) -> None:
+async def test_a_server_that_hangs_is_noticed_left_and_found_again(server: NatsServer) -> None:
     bus = await _open(server, msgspec.structs.replace(QUICK, ping_seconds=1))
     server.pause()
     try:
@@ -342,7 +342,7 @@ async def test_a_server_that_stands_still_is_noticed_left_and_found_again(server
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("how", ["pause", "kill"])
-def test_a_bus_is_closed_though_its_server_is_gone_or_stands_still(
+def test_a_bus_can_be_closed_while_its_server_is_gone_or_hangs(
     server: NatsServer, how: str, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def opened_and_closed() -> None:

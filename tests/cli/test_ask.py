@@ -24,7 +24,7 @@ def sabir(cwd: Path, *arguments: str, stdin: str | None = None) -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600, input=stdin)
 
 
-def test_an_answer_is_printed_and_the_conversation_goes_on(serve: Serve, home: Path, tmp_path: Path) -> None:
+def test_an_answer_is_printed_and_the_conversation_continues(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(memory, home=home)).url
     assert sabir(tmp_path, "ask", url, "one").stdout == "0 before; 1 parts\n"
     assert sabir(tmp_path, "ask", url, "two").stdout == "1 before; 1 parts\n"
@@ -108,7 +108,7 @@ def test_nothing_to_say_is_exit_2(tmp_path: Path) -> None:
     assert sabir(tmp_path, "nonsense").returncode == 2
 
 
-def test_flags_may_stand_between_the_address_and_the_words(serve: Serve, home: Path, tmp_path: Path) -> None:
+def test_flags_may_come_between_the_address_and_the_text(serve: Serve, home: Path, tmp_path: Path) -> None:
     url = serve(Gateway(memory, echo, home=home)).url
     assert sabir(tmp_path, "ask", url, "--agent", "echo", "hi").stdout == "You said: hi\n"
     assert sabir(tmp_path, "ask", "--agent", "echo", url, "--stream", "hi").stdout == "You said: hi\n"
@@ -149,7 +149,7 @@ def test_the_version_is_said(tmp_path: Path) -> None:
     assert sabir(tmp_path, "--version").stdout.startswith("sabir 0.")
 
 
-def test_a_large_file_is_uploaded_beside_the_message(serve: Serve, home: Path, tmp_path: Path) -> None:  # CORE-6.4
+def test_a_large_file_is_uploaded_separately(serve: Serve, home: Path, tmp_path: Path) -> None:  # CORE-6.4
     @agent(name="reader")
     async def reader(turn: Turn) -> str:
         (held,) = await turn.attachments.all(turn.message)

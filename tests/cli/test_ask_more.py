@@ -129,7 +129,7 @@ def test_the_address_from_the_environment_leaves_a_given_one_alone(
     assert sabir("ask", "Hello", "--agent", "painter", "--new").out.startswith("Here it is.")
 
 
-def test_the_variable_of_the_address_is_no_setting(sabir: Sabir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_of_the_address_is_not_a_setting(sabir: Sabir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SABIR_URL", "http://127.0.0.1:9")
     said = sabir("config", "check", "--json")
     assert said.code == OK, said.err

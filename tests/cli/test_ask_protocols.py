@@ -54,7 +54,7 @@ def test_a_question_is_answered_by_the_next_call(protocol: str, everywhere: Serv
 
 
 @pytest.mark.parametrize("protocol", ["nlip", "a2a", "nlweb", "mcp", "acl"])
-def test_a_conversation_goes_on_until_a_new_one_is_wanted(
+def test_a_conversation_continues_until_a_new_one_is_wanted(
     protocol: str, serve: Serve, home: Path, tmp_path: Path
 ) -> None:
     url = serve(Gateway(memory, home=home)).url
@@ -121,7 +121,7 @@ def test_an_agent_is_named_over_websocket(place: str, serve: Serve, home: Path, 
     assert run(tmp_path, "ask", url, "hi", "--agent", "echo").stdout == "You said: hi\n"
 
 
-def test_what_stands_before_a_door_stays_before_it() -> None:
+def test_a_path_prefix_before_a_door_is_kept() -> None:
     assert place_of_agent("http://x/team/mcp", "echo") == "http://x/team/mcp/echo"
     assert place_of_agent("http://x/team", "echo", "a2a") == "http://x/team/a2a/echo"
     assert place_of_agent("ws://x/team/nlip/ws/text", "echo") == "ws://x/team/nlip/echo/ws/text"

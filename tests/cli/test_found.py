@@ -41,7 +41,7 @@ def test_nlweb_results_are_printed_in_a_line_each(everywhere: ServeEverywhere, s
         assert third == "3. Bread: Warm. (https://shop.example/bread, $9)"
 
 
-def test_json_is_as_it_came(everywhere: ServeEverywhere, sabir: Sabir) -> None:
+def test_json_is_printed_unchanged(everywhere: ServeEverywhere, sabir: Sabir) -> None:
     said = sabir("ask", everywhere(shop).of("nlweb", "shop"), "sweets", "--json")
     assert json.loads(said.out)["content"] == "1. Smoked Caramels\n2. Soup\n3. Bread"
 
@@ -51,7 +51,7 @@ def test_what_the_text_already_says_is_not_repeated() -> None:
     assert readable(Message.of(text_part(words), json_part(FOUND[1], label="result"))) == words
 
 
-def test_a_summary_stands_in_front_of_what_was_found() -> None:
+def test_a_summary_is_printed_before_the_results() -> None:
     said = readable(Message.of(text_part("Eat soup."), json_part(FOUND[1], label="result")))
     assert said == "Eat soup.\n1. Soup: Hot. (https://shop.example/soup)"
 

@@ -46,7 +46,7 @@ def test_a_forgotten_return_is_a_warning_that_names_the_agent(
     assert "is a return missing?" in warnings[0]
 
 
-def test_what_is_not_a_function_with_a_turn_is_no_agent() -> None:
+def test_a_function_without_a_turn_is_not_an_agent() -> None:
     class Helper:
         pass
 
@@ -66,7 +66,7 @@ def test_an_unknown_kind_of_field_is_rejected_with_the_known_ones() -> None:
         Field("shade", "Which shade?", kind="colour")
 
 
-def test_agents_do_not_belong_beside(tmp_path: Path) -> None:
+def test_agents_in_beside_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"beside: expected async context managers.*Gateway\(echo, …\)"):
         Gateway(echo, home=tmp_path, beside=[echo])
 

@@ -58,7 +58,7 @@ def test_each_line_of_the_wire_has_its_arrow_and_fits(gateway: Served, tmp_path:
     assert "\x1b[2m> POST" in raw  # dimmed, so that the answer stands out
 
 
-def test_a_long_message_of_the_inbox_goes_on_below_its_sender(gateway: Served, tmp_path: Path) -> None:
+def test_a_long_inbox_message_continues_below_its_sender(gateway: Served, tmp_path: Path) -> None:
     message = {
         "mcp_version": "0.1.0",
         "message_id": "m-1",
@@ -79,7 +79,7 @@ def test_a_long_message_of_the_inbox_goes_on_below_its_sender(gateway: Served, t
     assert " ".join(" ".join([first, *rest]).split()).endswith(LONG)
 
 
-def test_what_is_escaped_is_counted_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_escaped_text_is_measured_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     lines = wrapped("\x1b[31mred\x1b[0m \u202eevil\u202c " * 8).split("\n")

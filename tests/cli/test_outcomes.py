@@ -76,9 +76,7 @@ def test_every_protocol_says_how_to_authenticate(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_quota_that_is_used_up_is_no_matter_of_who_asks(
-    protocol: str, everywhere: ServeEverywhere, sabir: Sabir
-) -> None:
+def test_a_used_up_quota_does_not_suggest_logging_in(protocol: str, everywhere: ServeEverywhere, sabir: Sabir) -> None:
     guard = GuardSettings(quotas=Quotas(daily_turns=1))
     url = everywhere(echo, amqp=protocol == "amqp", guard=guard).of(protocol, "echo")
     assert sabir("ask", url, "hi", "--new").code == OK

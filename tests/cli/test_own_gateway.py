@@ -74,7 +74,7 @@ def test_a_flag_that_it_would_ignore_is_rejected(flags: str, sabir: Sabir, tmp_p
     assert f"{flags.split()[0]}: app.py creates a Gateway; give it there" in said.err
 
 
-def test_over_mcp_its_state_is_beside_the_file(tmp_path: Path, sabir: Sabir) -> None:
+def test_over_mcp_its_state_is_next_to_the_file(tmp_path: Path, sabir: Sabir) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "app.py").write_text(KINDS["the README"])

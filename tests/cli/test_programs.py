@@ -90,7 +90,7 @@ def test_what_was_asked_before_the_input_ended_is_answered(tmp_path: Path) -> No
     assert answers[1]["result"]["content"] == [{"type": "text", "text": "You said: hi"}]
 
 
-def test_a_client_that_goes_before_its_answer_is_no_failure(tmp_path: Path) -> None:
+def test_a_client_that_leaves_before_its_answer_is_not_a_failure(tmp_path: Path) -> None:
     program = speaking(tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdin is not None and program.stdout is not None and program.stderr is not None
     program.stdout.close()

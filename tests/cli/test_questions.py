@@ -127,7 +127,7 @@ def test_words_become_values(words: str, field: Field, value: object) -> None:
     ("words", "field"),
     [("nan", SHOTS), ("inf", SHOTS), ("3", SIZE), ("0", SIZE), ("yep", MILK), ("sugar, salt", EXTRAS)],
 )
-def test_words_that_are_no_value_are_rejected(words: str, field: Field) -> None:
+def test_words_that_are_not_a_value_are_rejected(words: str, field: Field) -> None:
     with pytest.raises(ValueError, match=r": type "):
         value_of(words, field)
 

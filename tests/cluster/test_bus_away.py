@@ -131,7 +131,7 @@ async def test_dead_letters_are_counted_by_name(nodes: list[Gateway]) -> None:
         assert "sabir_bus_dead_letters{" not in (await client.get("/metrics")).text
 
 
-async def test_a_bus_that_is_closed_by_us_is_not_said_to_be_away(
+async def test_a_bus_that_we_closed_is_not_reported_as_unavailable(
     server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bus = open_bus(server.url, limits=QUICK)

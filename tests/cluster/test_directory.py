@@ -122,7 +122,7 @@ async def test_a_name_may_be_kept_from_others_after_its_last_use(store: Store, e
     assert await directory.owner_of("hotel") == "me"
 
 
-async def test_a_renewed_lease_goes_on(directory: Directory) -> None:
+async def test_a_renewed_lease_continues(directory: Directory) -> None:
     first = await directory.register(HOTEL, "me", lease=0.5)
     await directory.renew("hotel", "me", lease=30)
     (entry,) = await directory.find("hotel")
@@ -175,7 +175,7 @@ async def test_what_went_between_two_polls_is_reported_as_gone(directory: Direct
     await changes.aclose()  # type: ignore[attr-defined]
 
 
-async def test_another_node_hears_of_a_change_by_bus_and_not_by_looking(store: Store) -> None:
+async def test_another_node_is_notified_of_a_change_over_the_bus_without_polling(store: Store) -> None:
     bus = MemoryBus()
     await bus.open()
     here, there = (Directory(store, bus, node=node, look_seconds=3600) for node in ("n1", "n2"))
@@ -193,7 +193,7 @@ async def test_another_node_hears_of_a_change_by_bus_and_not_by_looking(store: S
 
 
 @pytest.mark.parametrize("passes", range(6))
-async def test_who_follows_changes_can_leave_at_the_very_moment_of_one(store: Store, passes: int) -> None:
+async def test_a_follower_can_leave_at_the_very_moment_of_a_change(store: Store, passes: int) -> None:
     """Two nodes that stop at once tell each other so; each must still end."""
     directory = Directory(store, look_seconds=60.0)
     known = asyncio.Event()

@@ -143,7 +143,7 @@ class Cut:
         self._directory.store = self._store
 
 
-async def test_an_outage_longer_than_a_lease_takes_no_living_agent_away(nodes: Nodes, server: PrivatePostgres) -> None:
+async def test_an_outage_longer_than_a_lease_removes_no_running_agent(nodes: Nodes, server: PrivatePostgres) -> None:
     await nodes.start(hotel, local)
     near = await nodes.start(local)
     assert await ask(near, "hotel") == "a room"

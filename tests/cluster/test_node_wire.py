@@ -37,11 +37,11 @@ def test_an_event_on_the_wire(event: Event, wire: object) -> None:
         Delta(binary_part(b"\x00", "image/png", label="l")),
     ],
 )
-def test_an_event_comes_back_as_it_went(event: Event) -> None:
+def test_an_event_comes_back_unchanged(event: Event) -> None:
     assert nodes.decode_event(nodes.encode_event(event)) == event
 
 
-def test_a_turn_comes_back_with_who_asked_and_nothing_that_proves_it() -> None:
+def test_a_turn_comes_back_with_its_caller_but_without_credentials() -> None:
     past = PastTurn("t0", 1.0, "hotel", MESSAGE, Message.text("yes"))
     caller = Caller("key:ann", "key", frozenset({"guest"}), "10.0.0.1", "Ann", {"email": "ann@example.com"})
     turn = Turn(MESSAGE, Conversation("c", (past,), {"x": 1}, 7), caller, id="t1", hops=2, seen=("guide",), door="mcp")
@@ -63,7 +63,7 @@ def test_an_anonymous_caller_stays_one() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"", b"\xc1", b"\x01", msgspec.msgpack.encode(["what", 1]), nodes.ELSEWHERE])
-def test_what_is_no_event_is_refused(wire: bytes) -> None:
+def test_an_invalid_event_is_rejected(wire: bytes) -> None:
     with pytest.raises(Unreadable, match="nodes: at event: expected delta or progress or question or reply or fault"):
         nodes.decode_event(wire)
 
@@ -86,5 +86,5 @@ def test_a_proposal_of_anonymity_and_its_answer_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"", b"\xc1", nodes.ANYBODY, nodes.encode(nodes.NodeRequest(MESSAGE, "t"))])
-def test_a_turn_is_no_proposal_of_anonymity(wire: bytes) -> None:
+def test_a_turn_is_not_a_proposal_of_anonymity(wire: bytes) -> None:
     assert nodes.decode_proposal(wire) is None

@@ -165,7 +165,7 @@ async def test_the_conversation_goes_with_the_turn_and_is_recorded_once(cluster:
     assert row.turns == 3
 
 
-async def test_trace_and_hops_go_along_and_what_proves_who_the_caller_is_does_not(cluster: Cluster) -> None:
+async def test_trace_and_hops_are_forwarded_and_credentials_are_not(cluster: Cluster) -> None:
     turns: list[Turn] = []
 
     @agent(name="hotel")
@@ -211,7 +211,7 @@ async def test_an_agent_sees_the_same_of_its_caller_on_either_node(cluster: Clus
     assert below_away == below
 
 
-async def test_who_asks_is_counted_where_it_came_in_and_not_again_on_the_other_node(cluster: Cluster) -> None:
+async def test_a_request_is_counted_on_the_node_that_received_it_and_not_again_on_the_other(cluster: Cluster) -> None:
     hotel = agent(name="hotel")(lambda turn: "a room")
     there = await cluster.node(hotel, local, quotas=Quotas(rate_per_caller=0.01, burst=1))
     here = await cluster.node(local)
@@ -265,7 +265,7 @@ def endless_hotel() -> tuple[Agent, asyncio.Event, asyncio.Event]:
     return hotel, begun, ended
 
 
-async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
+async def test_a_deadline_on_this_node_ends_the_turn_on_the_other(cluster: Cluster) -> None:
     hotel, _, ended = endless_hotel()
     await cluster.node(hotel, local)
     a = await cluster.node(local)
@@ -275,7 +275,7 @@ async def test_a_deadline_here_ends_the_turn_there(cluster: Cluster) -> None:
         await ended.wait()
 
 
-async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
+async def test_cancelling_on_this_node_cancels_on_the_other(cluster: Cluster) -> None:
     hotel, begun, ended = endless_hotel()
     await cluster.node(hotel, local)
     a = await cluster.node(local)
@@ -286,7 +286,7 @@ async def test_going_away_here_cancels_there(cluster: Cluster) -> None:
         await ended.wait()
 
 
-async def test_a_question_of_an_agent_there_is_asked_here(cluster: Cluster) -> None:
+async def test_a_question_of_an_agent_on_another_node_is_asked_on_this_one(cluster: Cluster) -> None:
     @agent(name="hotel")
     async def hotel(turn: Turn) -> str:
         nights = await turn.ask(Question("How many nights?", schema={"type": "integer"}))
@@ -507,7 +507,7 @@ async def test_a_repeatable_agent_is_asked_on_another_node_when_the_first_is_los
     assert calls[0] != calls[1]
 
 
-async def test_a_turn_that_was_handed_on_is_counted_once_and_what_it_used_goes_on_its_callers_account(
+async def test_a_forwarded_turn_is_counted_once_and_its_usage_is_charged_to_its_caller(
     cluster: Cluster,
 ) -> None:
     @agent(name="hotel")

@@ -83,7 +83,7 @@ async def found(address: str, item_id: str) -> TaskRow:
     return task
 
 
-async def test_a_gateway_whose_bus_is_away_begins_nothing_that_it_could_not_go_on_with(tmp_path: Path) -> None:
+async def test_a_gateway_without_its_bus_starts_nothing_that_it_could_not_continue(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/sabir.db"
     item_id = await left_waiting(address)
     worker = Worker()
@@ -137,7 +137,7 @@ async def test_a_part_that_fails_when_it_stops_does_not_keep_the_others_open(
     assert (await found(address, task.id)).lease < time.time() + 1  # let go, though its time was ten minutes
 
 
-async def test_a_worker_that_stumbles_goes_on_to_renew_what_runs(
+async def test_a_worker_keeps_renewing_running_tasks_after_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = Worker()

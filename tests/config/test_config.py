@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
         load(tmp_path / "absent.yaml")
 
 
-def test_the_yaml_of_the_middleware_design_loads_as_it_stands(tmp_path: Path) -> None:
+def test_the_yaml_of_the_middleware_design_loads_unchanged(tmp_path: Path) -> None:
     settings = load(write(tmp_path, MASSGEN))
     assert [agent.id for agent in settings.agents] == ["research_agent", "analysis_agent"]
     assert settings.nlip is not None and settings.nlip.router.session_timeout_hours == 24

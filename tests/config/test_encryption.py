@@ -17,7 +17,7 @@ SEALED = {"encryption": {"key": "k" * 32}}
 @pytest.mark.parametrize(
     ("more", "warns"), [(SEALED, True), ({**SEALED, "doors": {"upload": False}}, False), ({}, False)]
 )
-def test_uploads_beside_an_encrypted_store_are_warned_of(
+def test_unencrypted_uploads_next_to_an_encrypted_store_cause_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, more: dict[str, Any], warns: bool
 ) -> None:
     with caplog.at_level(logging.WARNING):

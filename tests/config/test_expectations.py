@@ -122,7 +122,7 @@ def test_an_invalid_value_is_reported_by_place_and_expectation(tmp_path: Path, t
     assert "\n" not in answer and "secret@" not in answer
 
 
-def test_what_stands_in_the_file_by_default_is_as_expected() -> None:
+def test_the_defaults_meet_their_own_expectations() -> None:
     check(Settings())
 
 
@@ -247,7 +247,7 @@ def test_an_agent_that_may_live_elsewhere_is_a_warning(
         started(tmp_path, f"{more}\nrights: [{{roles: [admin], doors: [nlipp]}}]")
 
 
-def test_a_door_that_is_said_to_be_open_is_as_it_was(tmp_path: Path) -> None:
+def test_a_door_set_to_true_keeps_its_defaults(tmp_path: Path) -> None:
     made = started(tmp_path, "{observe: {metrics: true}, doors: {metrics: true, web: true}}")
     assert ("Metrics", "/metrics") in [row for door in made.doors for row in door.addresses()]
 

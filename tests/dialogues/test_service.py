@@ -118,7 +118,7 @@ async def test_a_duplicate_is_dropped_before_the_transition_and_after_the_end(di
     assert len(await inbox(dialogues, "eddy")) == 1
 
 
-async def test_another_request_goes_on_in_an_ended_conversation(dialogues: Dialogues) -> None:
+async def test_another_request_continues_an_ended_conversation(dialogues: Dialogues) -> None:
     await ask(dialogues, conversation_id="c")
     await dialogues.post(said("INFORM_RESULT", sender="jules", message_id="m2", in_reply_to="m1"), "eddy")
     again = await dialogues.post(said(message_id="m3", conversation_id="c"), "jules")

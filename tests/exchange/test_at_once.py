@@ -238,7 +238,7 @@ async def test_a_turn_that_outlives_the_drain_time_gets_an_error(home: Path) -> 
         assert stopped.value.retry_after > 0
 
 
-async def test_who_waits_for_a_conversation_and_gives_up_does_not_hold_up_the_next() -> None:
+async def test_a_caller_who_stops_waiting_for_a_conversation_does_not_block_the_next() -> None:
     taken = OneAtATime()
     assert taken.take("c") and not taken.take("c")
     first, second, third = (asyncio.create_task(taken.wait("c")) for _ in range(3))

@@ -52,7 +52,7 @@ def test_a_conversation_is_found_again_by_its_token(serve: Serve, home: Path) ->
     assert third.json()["content"] == "2 before: one, two"
 
 
-def test_a_conversation_goes_on_after_a_restart(serve: Serve, home: Path) -> None:
+def test_a_conversation_continues_after_a_restart(serve: Serve, home: Path) -> None:
     from conftest import serving
 
     with serving(Gateway(counting, home=home)) as before:
@@ -80,7 +80,7 @@ def test_a_peers_own_long_token_finds_the_conversation_too(serve: Serve, home: P
     assert post(url, say("two", short)).json()["content"] == "0 before: "
 
 
-def test_a_forged_or_altered_token_opens_nothing_and_goes_back_as_it_came(serve: Serve, home: Path) -> None:
+def test_a_forged_or_altered_token_opens_nothing_and_is_returned_unchanged(serve: Serve, home: Path) -> None:
     url = serve(Gateway(counting, home=home)).url + "/nlip"
     own = tokens(post(url, say("one")))[0]
     altered = {**own, "content": own["content"][:-2] + ("AA" if own["content"][-2:] != "AA" else "BB")}

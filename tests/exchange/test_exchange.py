@@ -59,7 +59,7 @@ async def reply_of(gateway: Gateway, message: Message, **circumstances: str) -> 
     return last.message
 
 
-async def test_a_reply_brings_the_token_by_which_the_conversation_goes_on(gateway: Gateway) -> None:
+async def test_a_reply_has_the_token_that_continues_the_conversation(gateway: Gateway) -> None:
     first = await reply_of(gateway, Message.text("one"))
     assert first.text == "one after 0"
     second = await reply_of(gateway, Message.text("two", parts=first.tokens))

@@ -26,7 +26,7 @@ def test_too_many_hops_are_too_many_however_they_are_written(serve: Serve, home:
 
 
 @pytest.mark.parametrize("hops", ["0", "8", "-1", "many", ""])
-def test_few_hops_and_what_is_no_number_hinder_nobody(serve: Serve, home: Path, hops: str) -> None:
+def test_few_hops_and_invalid_hop_counts_are_accepted(serve: Serve, home: Path, hops: str) -> None:
     url = serve(Gateway(echo, home=home)).url
     answer = httpx2.post(url + "/nlip", json=NLIP, headers={"x-sabir-hops": hops})
     assert answer.status_code == 200

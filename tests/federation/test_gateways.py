@@ -152,7 +152,7 @@ async def test_one_is_found_by_who_and_asked_over_nlweb(near: Served) -> None:
     assert "You said: hello" in answer.text
 
 
-async def test_a_conversation_goes_on(near: Served) -> None:
+async def test_a_conversation_continues(near: Served) -> None:
     one = await ask(near.url, "acme-counter", "a")
     two = await ask(near.url, "acme-counter", "b", one.tokens)
     other = await ask(near.url, "acme-counter", "c")
@@ -389,7 +389,7 @@ async def test_an_answer_under_way_ends_though_its_agent_goes(serve: Serve, home
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_one_that_is_away_at_the_start_hinders_nothing_and_is_found_later(
+async def test_a_gateway_that_is_unavailable_at_the_start_is_found_later(
     serve: Serve, home: Path, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(Gateway(*agents(), home=home / "far")) as far:
@@ -405,7 +405,9 @@ async def test_one_that_is_away_at_the_start_hinders_nothing_and_is_found_later(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_one_that_goes_away_leaves_its_agents_which_say_why(serve: Serve, home: Path, protocol: str) -> None:
+async def test_agents_of_an_unavailable_gateway_say_why_they_cannot_answer(
+    serve: Serve, home: Path, protocol: str
+) -> None:
     with serving(Gateway(*agents(), home=home / "far")) as far:
         near = serve(near_of(home, far, protocol, refresh=0.1))
         until(lambda: "acme-echo" in near.gateway.agents)
@@ -422,7 +424,7 @@ async def test_one_that_goes_away_leaves_its_agents_which_say_why(serve: Serve, 
     assert "unavailable" in str(result.content)
 
 
-async def test_a_restart_remembers_the_agents_of_one_that_is_away(home: Path) -> None:
+async def test_the_agents_of_an_unavailable_gateway_are_known_after_a_restart(home: Path) -> None:
     with serving(Gateway(*agents(), home=home / "far")) as far:
         with serving(near_of(home, far)) as near:
             until(lambda: "acme-echo" in near.gateway.agents)

@@ -80,7 +80,7 @@ def test_cards_links_and_places_name_the_path(url: str) -> None:
     assert httpx2.get(f"{url}/web/app.js").status_code == 200
 
 
-def test_a_mount_without_its_address_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mount_without_its_address_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gateway = Gateway(echo, home=tmp_path)
     app = Starlette(routes=[Mount("/here", app=gateway)], lifespan=gateway.lifespan)
     with caplog.at_level(logging.WARNING, "sabir"), running(app, free_port()) as address:

@@ -83,7 +83,7 @@ def test_a_missing_store_is_reported_and_not_made(
     assert list(here.iterdir()) == []
 
 
-def test_a_file_of_another_kind_is_no_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind_is_not_a_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "empty.db").touch()
     assert main(["audit", "verify", "--store", "sqlite:///empty.db"]) == 2
     assert f"there is no store at {here / 'empty.db'}" in capsys.readouterr().err
@@ -92,7 +92,7 @@ def test_a_file_of_another_kind_is_no_store(here: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"sabir: store: {here / 'text.db'}: file is not a database\n"
 
 
-async def test_a_database_without_a_store_is_reported_and_left_as_it_is() -> None:
+async def test_a_database_without_a_store_is_reported_and_left_unchanged() -> None:
     async with schema() as place:
         assert await is_there(place) is False
         store = open_store(place)

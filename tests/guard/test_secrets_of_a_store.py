@@ -35,14 +35,14 @@ OLD, NEW, OTHER = ("0123456789abcdef" * 2, "fedcba9876543210" * 2, "s" * 31 + "Ã
         ("env:SHORT", "secrets[0]: the environment variable SHORT: expected 32 characters or more, and it has 5; "),
     ],
 )
-def test_what_is_no_secret_is_refused_without_showing_it(tmp_path: Path, written: str, text: str) -> None:
+def test_an_invalid_secret_is_rejected_without_being_shown(tmp_path: Path, written: str, text: str) -> None:
     with pytest.raises(ConfigError) as refused:
         keys_from(tmp_path, [written], {"SHORT": "hello"})
     assert str(refused.value).startswith(text) and "hello" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_secret_may_stand_in_a_variable_and_none_at_all_is_a_mistake(tmp_path: Path) -> None:
+def test_a_secret_may_be_in_a_variable_and_an_empty_list_is_a_mistake(tmp_path: Path) -> None:
     assert keys_from(tmp_path, ["env:OPS", OLD], {"OPS": NEW}) == [NEW.encode(), OLD.encode()]
     with pytest.raises(ConfigError, match="secrets: expected at least one"):
         keys_from(tmp_path, [])
@@ -115,7 +115,7 @@ async def test_a_secret_that_nobody_has_used_for_long_is_forgotten(store: Memory
     assert not await starts(store, OLD, clock=clock)
 
 
-async def test_what_is_kept_of_a_secret_tells_nothing_of_it(store: MemoryStore) -> None:
+async def test_the_stored_fingerprint_of_a_secret_reveals_nothing(store: MemoryStore) -> None:
     await starts(store, OLD)
     record = await store.get(SPACE, KEY)
     assert record is not None and OLD.encode() not in record.value

@@ -238,7 +238,7 @@ def test_the_rules_of_the_edge_hold_where_there_is_no_http(
 
 
 @pytest.mark.parametrize(("rule", "door", "expected"), [cell for cell in CELLS if cell.values[0] == FLOOD])
-def test_a_flood_of_what_is_no_message_is_limited(
+def test_a_flood_of_malformed_messages_is_limited(
     limited: Served, rule: str, door: DoorElsewhere, expected: str
 ) -> None:
     outcomes = door.send(limited, (door.bodies["unreadable"],) * 12)

@@ -212,7 +212,7 @@ def compare(
 
 @pytest.mark.parametrize("gateway", ["no filters"], indirect=True)
 @pytest.mark.parametrize("door", DOORS, ids=[door.name for door in DOORS])
-def test_a_polite_caller_is_served_beside_a_flood(gateway: GatewayProcess, flooder: Flooder, door: FloodedDoor) -> None:
+def test_a_polite_caller_is_served_during_a_flood(gateway: GatewayProcess, flooder: Flooder, door: FloodedDoor) -> None:
     quiet = 0.0
     for kind in KINDS:
         quiet = compare(gateway, flooder, door, kind, kind, quiet)

@@ -87,7 +87,7 @@ def test_no_number_of_a_request_makes_a_door_fail(
 
 
 @pytest.mark.parametrize("text", [*ODD, "٣", "1" * 19, "+1", "1 "])
-def test_a_text_that_is_no_number_is_none(text: str) -> None:
+def test_a_text_that_is_not_a_number_is_none(text: str) -> None:
     assert whole_number(text) is None
 
 

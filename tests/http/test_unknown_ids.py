@@ -99,7 +99,9 @@ def test_what_no_row_can_have_is_not_found(served: Served, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("sent", MESSAGES, ids=lambda sent: sent.name)
-def test_a_nul_in_any_field_is_no_failure(served: Served, sent: Sent, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_nul_in_any_field_is_not_an_internal_error(
+    served: Served, sent: Sent, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR)
     failures = []
     with httpx2.Client(base_url=served.url, trust_env=False, timeout=DEADLINE) as client:

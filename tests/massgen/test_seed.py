@@ -113,7 +113,7 @@ def test_every_class_of_the_design_is_here_with_its_methods(name: str, package: 
             assert [p.name for p in positional][: len(wanted)] == list(wanted), f"{class_name}.{method}"
 
 
-def test_the_fields_of_the_schema_are_those_of_the_design() -> None:  # MW-2 to MW-6
+def test_the_schema_has_the_fields_of_the_design() -> None:  # MW-2 to MW-6
     seed = defined("schema", NLIP)
     for name in ("NLIPControlField", "NLIPTokenField", "NLIPFormatField", "NLIPToolCall", "NLIPToolResult"):
         fields = set(seed[name].model_fields)

@@ -11,7 +11,7 @@ from sabir.observe.settings import ObserveSettings
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_metric_is_in_the_docs_as_it_is(home: Path) -> None:
+def test_every_metric_is_in_the_docs_unchanged(home: Path) -> None:
     gateway = Gateway(
         echo, home=home, bus="memory:", gateways={"far": "http://127.0.0.1:9"}, observe=ObserveSettings(metrics=True)
     )

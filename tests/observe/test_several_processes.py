@@ -55,7 +55,7 @@ async def test_counters_and_histograms_are_added_and_gauges_folded_as_they_say(f
     await two.leave()
 
 
-async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_twice_by_who_takes_its_place(
+async def test_the_counts_of_an_ended_process_stay_and_are_not_counted_twice_by_its_successor(
     folder: Path,
 ) -> None:
     one, two = WorkerGroup(folder, metrics(16, waiting=1.0)), WorkerGroup(folder, metrics(4, waiting=1.0))
@@ -74,7 +74,7 @@ async def test_what_a_process_counted_stays_when_it_is_gone_and_is_not_counted_t
     await one.leave()
 
 
-async def test_where_they_cannot_meet_each_tells_of_itself(
+async def test_processes_that_cannot_meet_report_only_themselves(
     tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway = Gateway(echo, home=home, observe=ObserveSettings(metrics=True))

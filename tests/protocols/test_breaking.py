@@ -140,7 +140,7 @@ async def test_one_that_says_that_it_is_down_is_left_alone(bridge: Bridge) -> No
 
 @pytest.mark.parametrize("protocol", OVER_HTTP)
 @pytest.mark.parametrize("status", [500, 502, 503])
-async def test_a_page_of_what_stands_before_it_is_no_answer_of_it(home: Path, protocol: str, status: int) -> None:
+async def test_a_page_of_a_proxy_is_not_an_answer_of_the_agent(home: Path, protocol: str, status: int) -> None:
     site = Site()
     try:
         for path in ("/nlip/picky", "/nlip/picky/ws", "/ask/picky", "/mcp/picky"):

@@ -102,7 +102,7 @@ async def _ends_well(make: Callable[[str], Peer], at: str) -> None:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("peer", PEERS)
-async def test_an_answer_that_is_none_is_an_error_of_the_peer(peer: str, answer: str) -> None:
+async def test_an_invalid_answer_is_an_error_of_the_peer(peer: str, answer: str) -> None:
     async with answering(ANSWERS[answer]) as at:
         await _ends_well(PEERS[peer], at)
 

@@ -245,7 +245,7 @@ async def test_a_body_is_received_in_the_pieces_that_came_and_ends_once() -> Non
     assert received[2:] == [("http.disconnect", None, None)]
 
 
-async def test_who_expects_to_be_asked_for_the_body_is_asked_when_somebody_reads_it() -> None:
+async def test_a_client_that_expects_100_continue_gets_it_when_the_body_is_read() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         packet = await receive()
         await send(start((b"content-length", b"%d" % len(packet["body"]))))

@@ -88,7 +88,7 @@ def test_a_body_may_come_later_or_in_pieces(serve: Serve, home: Path) -> None:
             assert client.ask(known)[1]["content"] == "one from 127.0.0.1"
 
 
-def test_less_or_more_than_a_body_is_no_whole_request(serve: Serve, home: Path) -> None:
+def test_less_or_more_than_a_body_is_not_a_whole_request(serve: Serve, home: Path) -> None:
     with connected(serve(Gateway(echo, home=home)).port) as client:
         known = request("one")
         client.ask(known)

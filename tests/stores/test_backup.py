@@ -29,7 +29,7 @@ def say(url: str, tokens: list[dict[str, str]]) -> tuple[str, list[dict[str, str
     return reply["content"], [part for part in reply["submessages"] if part["format"] == "token"]
 
 
-def test_a_conversation_goes_on_in_a_gateway_that_was_restored_from_a_backup(tmp_path: Path) -> None:
+def test_a_conversation_continues_in_a_gateway_that_was_restored_from_a_backup(tmp_path: Path) -> None:
     with serving(Gateway(counter, home=tmp_path / "home")) as served:
         assert say(served.url, [])[0] == "turn 1"
         _, tokens = say(served.url, [])
@@ -65,7 +65,7 @@ def test_a_backup_overwrites_a_file_only_on_request(tmp_path: Path, capsys: pyte
     assert restore(file, tmp_path / "again").files == 1
 
 
-def test_what_cannot_be_saved_or_restored_is_said(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_saved_or_restored_are_reported(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "secret.key").write_text("x")

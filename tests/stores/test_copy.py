@@ -81,7 +81,7 @@ async def opened(address: str) -> Store:
     return store
 
 
-async def test_everything_is_copied_there_and_back_and_goes_on(tmp_path: Path, postgres: str) -> None:
+async def test_everything_is_copied_there_and_back_and_still_works(tmp_path: Path, postgres: str) -> None:
     first, last = f"sqlite:///{tmp_path}/first.db", f"sqlite:///{tmp_path}/last.db"
     source = await opened(first)
     await fill(source)
@@ -109,7 +109,7 @@ async def test_everything_is_copied_there_and_back_and_goes_on(tmp_path: Path, p
         await store.close()
 
 
-async def test_a_log_whose_end_was_cut_off_is_no_better_after_a_copy(tmp_path: Path, postgres: str) -> None:
+async def test_a_missing_end_of_a_log_is_still_noticed_after_a_copy(tmp_path: Path, postgres: str) -> None:
     first, last = f"sqlite:///{tmp_path}/first.db", f"sqlite:///{tmp_path}/last.db"
     source = await opened(first)
     for n in range(5):

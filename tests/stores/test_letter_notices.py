@@ -87,7 +87,7 @@ async def test_a_broken_connection_is_made_again_and_everybody_looks(address: st
         await bus.close()
 
 
-async def test_who_waits_for_a_message_of_another_node_is_woken(address: str, opened: Opened) -> None:
+async def test_a_reader_that_waits_for_a_message_of_another_node_is_woken(address: str, opened: Opened) -> None:
     here, there = await opened(address), await opened(address)
     assert isinstance(here, Letters)
     bus = StoreBus(here)

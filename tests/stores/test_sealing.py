@@ -148,7 +148,7 @@ COPIES = [("sqlite", "postgresql", (OLD,), (NEW,)), ("postgresql", "sqlite", (OL
 
 
 @pytest.mark.parametrize(("one", "other", "old", "new"), COPIES)
-async def test_a_copy_is_sealed_anew(
+async def test_a_copy_is_sealed_again(
     one: str, other: str, old: tuple[bytes, ...], new: tuple[bytes, ...], tmp_path: Path
 ) -> None:
     for name in ("a", "b"):

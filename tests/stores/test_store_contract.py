@@ -92,7 +92,7 @@ async def test_missing_rows_are_none_or_empty(store: Store) -> None:
     await store.forget("c1")
 
 
-async def test_a_message_comes_back_as_it_was(store: Store) -> None:
+async def test_a_message_comes_back_unchanged(store: Store) -> None:
     said = Message.text("grüß Gott 👋 \u0000 end", "german").with_parts(
         [
             json_part({"a": [1, 2.5, None, True, "x"], "b": {"c": 2**53}}, label="data"),
@@ -259,7 +259,7 @@ async def test_a_sweep_removes_any_number(store: Store) -> None:
 # -- tasks -----------------------------------------------------------------------------------------
 
 
-async def test_a_task_comes_back_as_it_was(store: Store) -> None:
+async def test_a_task_comes_back_unchanged(store: Store) -> None:
     given = task(
         state="input-required",
         conversation="token",
@@ -466,7 +466,7 @@ async def test_the_chain_holds_when_many_write_at_once(store: Store, another: An
     assert_chained(lines)
 
 
-async def test_old_audit_lines_go_from_the_front_and_the_chain_goes_on(store: Store) -> None:
+async def test_old_audit_lines_go_from_the_front_and_the_chain_continues(store: Store) -> None:
     assert await store.audit_head() == (0, GENESIS)
     for at in (NOW, NOW + 1, NOW + 9, NOW + 2, NOW + 3):
         await store.audit(AuditLine(at, "turn", "ada"))
@@ -482,7 +482,7 @@ async def test_old_audit_lines_go_from_the_front_and_the_chain_goes_on(store: St
     assert await store.audit_prune(4) == 0
 
 
-async def test_what_stands_beside_an_audit_line_is_as_in_the_line(store: Store) -> None:
+async def test_the_columns_of_an_audit_line_equal_the_line(store: Store) -> None:
     given = entry("a")
     assert given.audit is not None
     later = msgspec.structs.replace(given.audit, at=NOW + 0.25)  # told a moment after the turn
@@ -522,7 +522,7 @@ async def test_of_many_that_create_a_record_one_wins(store: Store, another: Anot
     assert found is not None and found.value == str(answers.index(True)).encode()
 
 
-async def test_an_expired_record_is_not_seen_and_can_be_made_anew(store: Store) -> None:
+async def test_an_expired_record_is_not_found_and_can_be_created_again(store: Store) -> None:
     await store.put(Record("s", "k", b"old", expires=time.time() - 1))
     assert await store.get("s", "k") is None
     assert await store.list("s") == []

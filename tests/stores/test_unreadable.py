@@ -118,7 +118,7 @@ async def test_an_event_that_cannot_be_read_keeps_its_number(address: str, store
     assert [(event.number, event.kind) for event in read] == [(1, "progress"), (2, UNREADABLE), (3, "progress")]
 
 
-async def test_a_turn_that_cannot_be_read_says_so_and_its_conversation_goes_on(
+async def test_a_turn_that_cannot_be_read_says_so_and_its_conversation_continues(
     address: str, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = time.time()
@@ -135,7 +135,7 @@ async def test_a_turn_that_cannot_be_read_says_so_and_its_conversation_goes_on(
     assert caplog.messages[0].startswith("Turn t1 cannot be read from the store: ")
 
 
-async def test_a_conversation_whose_terms_are_lost_does_not_go_on_without_them(
+async def test_a_conversation_whose_terms_are_lost_does_not_continue_without_them(
     address: str, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = time.time()

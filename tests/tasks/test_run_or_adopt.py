@@ -127,7 +127,7 @@ def test_only_one_module_makes_tasks_of_running_turns() -> None:
     assert adopting == {"tasks/run_or_adopt.py"}
 
 
-async def test_each_who_waits_for_a_turn_has_its_own_patience() -> None:
+async def test_each_waiter_of_a_turn_has_its_own_time_limit() -> None:
     """One gives up, one is cancelled, one waits for something else first; the last still learns the end."""
     run = RunningTurn(Tasks.__new__(Tasks), TurnRequest(Message.text("hi"), "nlip"), _unheard)
     ended = asyncio.Event()

@@ -115,7 +115,7 @@ async def test_a_failure_says_why(node: MakeNode) -> None:
     assert [e.kind for e in await here.store.task_events(task.id)] == ["fault"]
 
 
-async def test_questions_are_answered_and_the_agent_goes_on(node: MakeNode) -> None:
+async def test_questions_are_answered_and_the_agent_continues(node: MakeNode) -> None:
     here = await node(painter)
     task = await here.tasks.submit(asked("paint"))
     waiting = await here.tasks.wait(task.id, ADA, 30)
@@ -338,7 +338,7 @@ async def test_a_stopping_gateway_takes_no_new_task(node: MakeNode) -> None:
         await here.tasks.submit(asked("hello"))
 
 
-async def test_nobody_who_waited_is_remembered(node: MakeNode) -> None:
+async def test_finished_waiters_are_not_kept(node: MakeNode) -> None:
     here = await node(echo)
     task = await here.tasks.submit(asked("hello"))
     await here.tasks.wait(task.id, ADA, 30)

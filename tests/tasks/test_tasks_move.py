@@ -239,7 +239,7 @@ async def test_a_question_of_a_node_that_died_a_moment_ago_is_decided_when_it_is
     assert done.state == ("input-required" if repeatable else "failed")
 
 
-async def test_a_node_that_is_stopped_lets_go_and_another_goes_on_at_once(node: MakeNode) -> None:
+async def test_a_stopped_node_releases_its_tasks_and_another_continues_them_at_once(node: MakeNode) -> None:
     worker = Worker(repeatable=True)
     here, there = await node(worker.agent, lease=600.0), await node(worker.agent, lease=600.0)
     task = await here.tasks.submit(asked("go"))
@@ -267,7 +267,7 @@ async def test_a_waiting_question_survives_a_graceful_stop(node: MakeNode) -> No
     assert done.reply is not None and done.reply.text == "red, large"
 
 
-async def test_what_a_node_takes_up_while_it_stops_is_let_go_of(node: MakeNode) -> None:
+async def test_tasks_claimed_by_a_stopping_node_are_released(node: MakeNode) -> None:
     """The store may do what it was asked for after who asked has given up."""
     worker = Worker(repeatable=True)
     here, giver = await node(worker.agent, lease=600.0), await node(worker.agent, running=0)

@@ -60,7 +60,7 @@ async def left(node: MakeNode, here: Node, task_id: str, state: str = "working",
 
 
 @pytest.mark.parametrize("case", ["progress", "note", "fault", "question"])
-async def test_a_wrong_event_fails_its_task_and_the_worker_goes_on(
+async def test_a_wrong_event_fails_its_task_and_the_worker_continues(
     node: MakeNode, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = await node(invalid_events, echo)

@@ -66,7 +66,7 @@ async def test_a_scripted_model_uses_a_fake_tool() -> None:
     assert answer.notes == ["Calling price", "Calling price"] and answer.tokens > 0 and answer.cost == 0
 
 
-async def test_rights_history_budget_and_arguments_are_those_of_the_test() -> None:
+async def test_rights_history_budget_and_arguments_come_from_the_test() -> None:
     tool = FakeTool("delete_all", "gone")
     model = ScriptedModel([{"tool_calls": [{"name": "delete_all"}]}, "No."])
     await ask(LLM("m", model, tools=[tool.tool]), "Delete", may_use=["read_*"], history=[("Hi", "Hello")])
@@ -81,7 +81,7 @@ async def test_rights_history_budget_and_arguments_are_those_of_the_test() -> No
     assert (await ask(add, {"a": 1, "b": 2})).data == {"sum": 3}
 
 
-async def test_fake_agents_stand_for_peers() -> None:
+async def test_fake_agents_replace_peers() -> None:
     bob = FakeAgent("bob", "Paris.", PeerUnavailable("bob", "down"))
     carol = FakeAgent("carol", ["The capital ", "is Paris."])
     both = Federation([bob, carol], strategy="vote")
@@ -129,7 +129,7 @@ async def test_a_model_is_recorded_once_and_replayed_from_then_on(
     assert (await ask(LLM("m", recorded(path, model)), "Hello")).text == "Answer 1"
 
 
-async def test_a_journal_lets_a_turn_go_on() -> None:
+async def test_a_journal_lets_a_turn_continue() -> None:
     journal = MemoryJournal()
 
     @agent

@@ -131,7 +131,7 @@ async def test_git_over_stdio(programs: Path, repository: Path) -> None:
     assert "Note when the ferry leaves" in said
 
 
-async def test_files_of_the_reference_server_and_nothing_beside_them(repository: Path) -> None:
+async def test_files_of_the_reference_server_and_nothing_outside_its_folder(repository: Path) -> None:
     program, *rest = await asyncio.to_thread(_conformance().filesystem)
     server = {"command": program, "args": [*rest, str(repository)]}
     call = ("mcp__files__read_text_file", {"path": str(repository / "notes.txt")})

@@ -143,7 +143,7 @@ def test_the_wire_pane_shows_the_bytes_and_whose_tokens_they_are(found: dict[str
     assert seen["copied"]["curl"].startswith("curl -sN \\\n  'http://127.0.0.1")
 
 
-def test_a_frame_is_edited_and_sent_again_while_the_chat_goes_on(found: dict[str, Any]) -> None:
+def test_a_frame_is_edited_and_sent_again_while_the_chat_continues(found: dict[str, Any]) -> None:
     seen = found["onWire"]["socket"]
     assert seen["kept"] == {"open": True, "text": '{"format":"text","subformat":"english","content":"edited"}'}
     assert "Frames (2)" in seen["resent"] and "closed 1005" in seen["resent"]

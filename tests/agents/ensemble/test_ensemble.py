@@ -174,7 +174,7 @@ async def test_a_step_ends_with_exactly_one_of_answer_and_vote(script: list[Any]
     assert ("bob" in outcome(said)["failed"]) is fails
 
 
-async def test_a_crashing_and_a_silent_member_are_named_and_the_others_go_on() -> None:
+async def test_crashing_and_silent_members_are_named_and_the_others_continue() -> None:
     @agent(name="crash", description="Breaks")
     async def crash(turn: Turn) -> str:
         raise TurnFailed("the disk is full")
@@ -191,7 +191,7 @@ async def test_a_crashing_and_a_silent_member_are_named_and_the_others_go_on() -
     assert said.text == "Rhine"
 
 
-async def test_nobody_answers_and_the_reasons_are_said() -> None:
+async def test_if_no_member_answers_the_reasons_are_reported() -> None:
     @agent(name="crash", description="Breaks")
     async def crash(turn: Turn) -> str:
         raise TurnFailed("the disk is full")
@@ -249,7 +249,7 @@ async def test_questions_of_members_reach_the_caller_one_at_a_time() -> None:
     assert said.text == "blue"
 
 
-async def test_a_panel_goes_on_from_its_journal_and_pays_for_nothing_twice() -> None:
+async def test_a_panel_continues_from_its_journal_and_pays_for_nothing_twice() -> None:
     store = MemoryStore()
     await store.open()
     journal = StoreJournal(store)

@@ -153,7 +153,7 @@ async def test_a_member_in_words_that_is_not_understood_is_asked_once_more(
     assert "could not be used" in bob.asked[1]
 
 
-async def test_a_panel_that_was_ended_goes_on_and_nested_panels_too() -> None:  # MW-47
+async def test_a_panel_that_was_stopped_continues_and_so_do_nested_panels() -> None:  # MW-47
     journal = MemoryJournal()
     blocked = FakeAgent("slow", TurnFailed("x"), seconds=60)
     quick = FakeAgent("quick", "Rhine", "VOTE: subagent1", "VOTE: agent1", "VOTE: subagent1")

@@ -91,7 +91,7 @@ async def test_words_between_tool_calls_stream_and_are_part_of_the_reply() -> No
     assert isinstance(heard[-1], Reply) and heard[-1].message.text == pieces
 
 
-async def test_an_error_of_a_tool_goes_to_the_model_which_goes_on() -> None:
+async def test_an_error_of_a_tool_goes_to_the_model_which_continues() -> None:
     model = ScriptedModel([{"tool_calls": [{"name": "nosuch"}]}, "Sorry."])
     assert (await reply(LLM("m", model, tools=[weather]), Turn(Message.text("?")))).text == "Sorry."
     assert model.asked[1][-1].content == "Error: there is no tool 'nosuch'; choose from weather"
@@ -151,7 +151,7 @@ async def test_images_go_to_a_model_that_reads_them() -> None:
 
 
 @pytest.mark.parametrize("kind", ["image/png", "audio/wav"])
-async def test_what_the_model_cannot_read_is_said_and_not_dropped(kind: str) -> None:
+async def test_parts_that_the_model_cannot_read_are_named_and_not_dropped(kind: str) -> None:
     with scripted() as server:
         agent = model_agent("m", BackendSettings(model="small", base_url=server.url, images=False))
         said = await reply(agent, Turn(Message.text("Listen").with_part(binary_part(b"RIFF", kind))))
@@ -255,7 +255,7 @@ async def test_results_that_do_not_fit_the_window_are_left_out_or_cut() -> None:
     assert last[0] == "\n[cut: 3000 characters]" and last[2].startswith("333")  # the newest is kept
 
 
-async def test_a_result_that_is_not_json_is_said_to_the_model() -> None:
+async def test_a_result_that_is_not_json_is_reported_to_the_model() -> None:
     odd = FakeTool("odd", {"name": "\ud800"})
     model = ScriptedModel([{"tool_calls": [{"name": "odd", "arguments": {}}]}, "Done."])
     assert (await ask(LLM("a", model, tools=[odd.tool]), "Go")).text == "Done."

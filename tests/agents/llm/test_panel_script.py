@@ -64,7 +64,7 @@ async def test_several_votes_are_choices_and_a_choice_that_nobody_gave_is_said()
     assert answer["votes"]["a"] == "a"
 
 
-async def test_a_scripted_member_may_fail_beside_others() -> None:
+async def test_a_scripted_member_may_fail_while_others_answer() -> None:
     broken = LLM("broken", ScriptedModel([{"answer": "x", "error": "the service is down"}]))
     in_words = FakeAgent("c", "Three.", "VOTE: agent2")
     text, answer = await outcome(broken, scripted_member("b", "Two.", vote="agent2"), in_words)

@@ -62,6 +62,6 @@ def test_a_broker_that_is_unavailable_is_reported(serve: Serve, home: Path) -> N
     assert httpx2.get(url + "/health/live").json() == {"status": "ok"}
 
 
-def test_a_door_to_a_broker_that_nobody_configured_is_no_trouble(serve: Serve, home: Path) -> None:
+def test_a_door_without_a_configured_broker_is_not_reported_as_unhealthy(serve: Serve, home: Path) -> None:
     url = serve(Gateway(barista, home=home)).url
     assert httpx2.get(url + "/health").json()["status"] == "ok"

@@ -136,7 +136,7 @@ async def test_what_was_done_to_it_is_found_and_named(tmp_path: Path, statements
     assert await problems(tmp_path / "s.db") == found
 
 
-async def test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor(tmp_path: Path) -> None:
+async def test_the_anchor_reveals_a_missing_end_and_a_rewritten_chain(tmp_path: Path) -> None:
     store = await written(tmp_path / "s.db")
     anchor = (await verify(store)).anchor
     await store.close()
@@ -151,7 +151,7 @@ async def test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_an
     await forged.close()
 
 
-async def test_a_log_whose_end_was_cut_off_goes_on_and_still_shows_it(tmp_path: Path) -> None:
+async def test_a_log_with_a_missing_end_continues_and_still_shows_it(tmp_path: Path) -> None:
     await (await written(tmp_path / "s.db")).close()
     change(tmp_path / "s.db", "DELETE FROM audit WHERE number > 7")
     store = SQLiteStore(tmp_path / "s.db")
@@ -185,7 +185,7 @@ async def test_a_log_of_an_older_version_is_whole_and_its_end_is_kept_from_now_o
     assert await problems(tmp_path / "s.db") == ["line 1: is gone"]
 
 
-async def test_what_is_written_while_it_is_verified_is_no_break(tmp_path: Path) -> None:
+async def test_entries_written_during_verification_do_not_break_the_chain(tmp_path: Path) -> None:
     store = await written(tmp_path / "s.db")
 
     class Busy:
@@ -276,7 +276,7 @@ async def test_the_export_is_json_lines_and_redacted_by_policy(tmp_path: Path) -
     await store.close()
 
 
-async def test_who_is_over_the_quota_of_a_day_was_refused_and_did_not_fail(tmp_path: Path) -> None:
+async def test_a_caller_over_the_daily_quota_is_recorded_as_refused_and_not_as_failed(tmp_path: Path) -> None:
     gateway = sabir.Gateway(echo, home=tmp_path, quotas=Quotas(daily_turns=1))
     await gateway.start()
     ask = TurnRequest(Message.text("hello"), "nlip-http", None, Credentials("192.0.2.1"))

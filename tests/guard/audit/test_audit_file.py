@@ -60,7 +60,7 @@ async def test_an_export_is_whole_as_a_whole_and_in_part(store: MemoryStore, lin
     assert verify_export([b"\n", *lines[:2], b"  \n", *lines[2:]]).whole
 
 
-async def test_other_spaces_and_another_order_of_names_are_no_change(lines: list[bytes]) -> None:
+async def test_other_spaces_and_another_order_of_names_do_not_matter(lines: list[bytes]) -> None:
     spelt = [json.dumps(dict(reversed(json.loads(line).items())), indent=None).encode() for line in lines]
     assert [str(item) for item in verify_export(spelt).broken] == []
 
@@ -108,7 +108,7 @@ async def test_what_was_done_to_the_file_is_found(
     assert [str(item) for item in verify_export([json.dumps(line).encode() for line in read]).broken] == found
 
 
-async def test_a_name_that_stands_twice_is_a_change(lines: list[bytes]) -> None:
+async def test_a_duplicate_name_is_a_change(lines: list[bytes]) -> None:
     twice = lines[1].replace(b'"caller":', b'"caller":"key:9","caller":', 1)
     [broken] = verify_export([lines[0], twice, *lines[2:]]).broken
     assert str(broken) == "line 3: cannot be read; it was changed (line 2 of the file)"

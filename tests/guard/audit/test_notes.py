@@ -62,7 +62,7 @@ async def test_lines_of_one_moment_are_written_together_and_in_order() -> None:
     assert store.asked == 1
 
 
-async def test_lines_wait_while_the_store_is_away() -> None:
+async def test_lines_wait_while_the_store_is_unavailable() -> None:
     store = await opened(away=3)
     notes = AuditBuffer(store, seconds=0.01)
     notes.add(turn(1), "nlip-http", 1)
@@ -83,7 +83,7 @@ async def test_only_so_many_wait_and_the_rest_is_counted() -> None:
     assert [line.detail for line in expand(answer.line)] == [{"bytes": 0}, {"bytes": 1}, {"bytes": 2}, {"left_out": 2}]
 
 
-async def test_very_many_of_one_moment_stand_in_several_lines() -> None:
+async def test_very_many_turns_of_one_moment_are_written_as_several_lines() -> None:
     store = await opened()
     notes = AuditBuffer(store, seconds=0.01)
     for number in range(1200):

@@ -58,7 +58,7 @@ def test_failures_count_in_a_row_and_a_refusal_is_an_answer(clock: Clock) -> Non
     assert breaker.state == "open"
 
 
-def test_of_all_errors_only_those_of_the_peer_count(clock: Clock) -> None:
+def test_only_errors_of_the_peer_count(clock: Clock) -> None:
     counted = set()
     for kind in tree():
         breaker = Breaker("b", trip=1, clock=clock)
@@ -94,7 +94,7 @@ def test_what_goes_wrong_on_our_own_side_says_nothing_of_the_peer(clock: Clock, 
         (Progress(0.5), "half-open"),
     ],
 )
-def test_who_leaves_with_the_answer_has_had_it(clock: Clock, event: Event, state: str) -> None:
+def test_a_caller_that_leaves_with_the_answer_counts_as_answered(clock: Clock, event: Event, state: str) -> None:
     """A caller that has what it wanted does not come back for the end of the call."""
     breaker = Breaker("b", trip=1, pause=1.0, clock=clock)
     fail(breaker)

@@ -38,7 +38,7 @@ pieces = st.sampled_from(
 @given(st.lists(pieces, max_size=12).map("".join))
 @example(f"{KEY}-----BEGIN PRIVATE KEY-----")  # the key in front hid where the other one begins
 @settings(max_examples=40, deadline=None)
-def test_a_long_text_is_filtered_slice_by_slice_as_it_is_as_a_whole(item: Any, text: str) -> None:
+def test_a_long_text_is_filtered_alike_in_slices_and_as_a_whole(item: Any, text: str) -> None:
     long = f"{text}{' filler' * (SLICE // 7 + 1)}"
     assert asyncio.run(item.long_words(long)) == item.words(long)
 
@@ -135,7 +135,7 @@ async def test_an_order_to_a_model_comes_in_nowhere_in_a_message(place: str) -> 
     assert await filters.inbound(PLACES[place]("Please dance"), ANONYMOUS) == PLACES[place]("Please dance")
 
 
-async def test_bytes_that_are_no_text_pass_as_they_are() -> None:
+async def test_bytes_that_are_not_text_pass_unchanged() -> None:
     image = Message("binary", "image/png", b"\x89PNG\xff\xfe" + KEY.encode())
     assert await Filters([Secrets()]).outbound(image, ANONYMOUS) == image
 

@@ -234,7 +234,7 @@ def test_a_pass_ends_with_the_token_it_was_given_for(clock: Clock) -> None:
         msgspec.structs.replace(ALICE, kind="local"),
     ],
 )
-def test_who_has_not_proven_it_in_a_way_that_a_pass_can_stand_for_gets_none(caller: Caller) -> None:
+def test_callers_whose_proof_a_pass_cannot_replace_get_none(caller: Caller) -> None:
     passes = Passes(Seal(b"k" * 32))
     assert passes.life(caller) == 0.0
     with pytest.raises(Unauthenticated):

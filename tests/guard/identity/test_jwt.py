@@ -103,7 +103,7 @@ async def test_no_token_brings_a_role_that_is_given_here(issuer: Issuer, fetcher
     assert caller.effective_roles == {"staff", "scope:read", "anonymous", "known", f"id:{ISSUER}#alice"}
 
 
-async def test_roles_may_stand_inside_another_claim(site: Site, fetcher: GuardedClient, clock: Clock) -> None:
+async def test_roles_may_be_inside_another_claim(site: Site, fetcher: GuardedClient, clock: Clock) -> None:
     publish(site, RSA)
     issuer = Issuer(
         ISSUER, ("sabir",), jwks=f"{site.url}/jwks", roles_claim="realm_access.roles", scopes_are_roles=False
@@ -460,7 +460,7 @@ async def test_a_bound_token_needs_its_proof_and_a_proof_is_good_once(
     ],
     ids=lambda cnf: " and ".join(cnf) if isinstance(cnf, dict) else str(cnf),  # the same in every process
 )
-async def test_a_token_bound_to_what_cannot_be_checked_is_no_bearer(
+async def test_a_token_with_an_uncheckable_binding_is_rejected(
     issuer: Issuer, fetcher: GuardedClient, clock: Clock, store: MemoryStore, confirmation: object
 ) -> None:
     known = identity(issuer, fetcher, clock, dpop=Dpop(store, clock=clock))

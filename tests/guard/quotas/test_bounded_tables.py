@@ -215,7 +215,7 @@ async def test_a_table_stays_within_its_limit(
     assert largest_table(made) <= LIMIT
 
 
-def test_who_spends_most_recently_is_remembered(clock: Clock) -> None:
+def test_the_most_recent_callers_are_remembered(clock: Clock) -> None:
     """What is dropped is what was not used for longest, also if it was used on credit or in vain."""
     made = Buckets(1.0, 5.0, limit=2, clock=clock)
     made.spend("a", 10.0)

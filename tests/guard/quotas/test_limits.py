@@ -63,7 +63,7 @@ def test_what_one_of_many_at_a_place_sends_is_charged_to_its_share(clock: Clock,
     assert let_in(rates, "other")
 
 
-def test_one_who_floods_a_place_of_many_leaves_something_for_the_others(clock: Clock) -> None:
+def test_a_flood_from_a_shared_address_leaves_something_for_others(clock: Clock) -> None:
     rates = Rates(Quotas(rate_per_address=8.0, burst=80.0), clock=clock)
     assert sum(let_in(rates, "flood") for _ in range(200)) == 80  # as if it were alone
     assert let_in(rates, "first") and let_in(rates, "second")  # though they are seen for the first time
@@ -78,7 +78,7 @@ def test_one_who_floods_a_place_of_many_leaves_something_for_the_others(clock: C
     assert 150 <= counts["flood"] <= 190  # its share, and what the others left
 
 
-def test_a_name_for_each_request_gains_nothing_and_does_not_shut_out_who_is_known(clock: Clock) -> None:
+def test_a_new_name_for_each_request_gains_nothing_and_does_not_block_known_names(clock: Clock) -> None:
     rates = Rates(Quotas(rate_per_address=8.0, burst=80.0), clock=clock)
     assert let_in(rates, "known")
     clock.now += 10
@@ -115,7 +115,7 @@ def test_this_machine_is_spared_unless_a_rate_is_configured(clock: Clock) -> Non
             counted.check(local)
 
 
-async def test_a_flood_is_turned_away_before_anyone_looks_who_it_is() -> None:
+async def test_a_flood_is_rejected_before_authentication() -> None:
     class Dear:
         challenge = "Bearer"
         asked = 0
@@ -191,7 +191,7 @@ async def test_bytes_tokens_and_cost_count_when_the_turn_has_ended(store: Memory
     assert left == {"daily-bytes": 980.0, "daily-tokens": 0.0, "daily-cost": pytest.approx(0.3)}
 
 
-async def test_who_is_over_is_refused_from_memory(store: MemoryStore, clock: Clock) -> None:
+async def test_callers_over_their_limit_are_rejected_from_memory(store: MemoryStore, clock: Clock) -> None:
     usage = DailyUsage(Quotas(daily_turns=1), store, clock)
     await usage.begin(ALICE)
     with pytest.raises(RateLimited):

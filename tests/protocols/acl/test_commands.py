@@ -91,7 +91,7 @@ async def test_inbox_shows_what_waits_and_a_conversation(served: Served, name: s
     assert (await sabir("inbox", name, url=served.url))[1] == f"Nothing waits for {name}.\n"
 
 
-async def test_the_address_may_stand_in_a_variable_and_a_message_sent_twice_is_reported(
+async def test_the_address_may_be_in_a_variable_and_a_duplicate_message_is_reported(
     served: Served, name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "message.json"

@@ -91,7 +91,7 @@ def test_a_certificate_that_is_trusted_by_hand_is_trusted_over_mcp(sabir: Sabir,
         assert sabir("ask", f"{url}/mcp/echo", "hello").code == 3
 
 
-def test_who_must_say_who_it_is_is_refused_as_by_other_protocols(serve: Serve, home: Path, sabir: Sabir) -> None:
+def test_an_unauthenticated_caller_is_refused_as_over_other_protocols(serve: Serve, home: Path, sabir: Sabir) -> None:
     rights = Rights((Rule(roles=("known",)),))
     served = serve(Gateway(echo, home=home, store="memory:", rights=rights, identity=Authenticator([ByName()])))
     for path in ("/nlip", "/mcp", "/mcp/echo"):
@@ -149,7 +149,7 @@ async def test_what_is_said_next_answers_what_was_asked(serve: Serve, home: Path
 
 
 @pytest.mark.parametrize("version", ["auto", "legacy"])
-async def test_who_gives_an_answerer_is_asked_by_it(serve: Serve, home: Path, version: str) -> None:
+async def test_questions_go_to_the_given_answerer(serve: Serve, home: Path, version: str) -> None:
     async def answer(question: Question) -> Message:
         return Message.text("", parts=(json_part({"size": "S", "many": 1}, label="answer"),))
 

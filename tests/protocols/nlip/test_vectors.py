@@ -59,7 +59,7 @@ def by_id(vector: dict[str, Any]) -> str:
     return f"{vector['id']} {vector['clause']}"
 
 
-def test_the_copy_for_a_clone_that_stands_alone_is_the_same() -> None:
+def test_the_copy_for_a_separate_clone_is_the_same() -> None:
     if SHARED.exists():
         assert json.loads(COPY.read_text(encoding="utf-8")) == VECTORS
 

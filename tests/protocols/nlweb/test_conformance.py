@@ -96,7 +96,7 @@ async def test_the_known_faults_of_the_reference_server_are_named(reference: str
     assert {"NLWEB-1", "NLWEB-2", "NLWEB-3", "NLWEB-4", "NLWEB-7", "NLWEB-10", "NLWEB-11"} <= passed
 
 
-def test_the_command_tells_by_its_exit_code(gateway: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_says_whether_the_server_passed(gateway: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--protocol", "nlweb", "--json", gateway.url]) == 0
     report = json.loads(capsys.readouterr().out)
     assert len(report["outcomes"]) == 30

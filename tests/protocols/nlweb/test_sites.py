@@ -82,7 +82,7 @@ def test_a_specific_question_is_answered_and_not_asked_about(fresh: Served, text
     assert Talk(fresh).ask(text)["_meta"]["response_type"] == "Answer"
 
 
-def test_a_client_that_names_no_version_gets_results_beside_the_question(fresh: Served) -> None:
+def test_a_client_that_names_no_version_gets_results_with_the_question(fresh: Served) -> None:
     """W-10: the search component of the reference shows nothing for an elicitation."""
     body = {"query": {"text": "recipes", "price": "less than $30"}, "prefer": {"streaming": False}}
     answer = httpx2.post(f"{fresh.url}/ask", json=body).json()
@@ -139,7 +139,7 @@ async def test_a_sample_that_was_half_read_when_its_process_ended_is_read_again(
     assert not (tmp_path / "index" / "sample.unfinished").exists()
 
 
-async def test_who_comes_while_the_gateway_starts_waits() -> None:
+async def test_a_client_that_arrives_while_the_gateway_starts_waits() -> None:
     with bind("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname(), 5) as early:
         early.sendall(b"hello")  # nobody accepts yet, and nothing is lost
         heard: asyncio.Queue[bytes] = asyncio.Queue()
@@ -269,7 +269,7 @@ def test_ingest_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "add sites: [{name: x.example}]" in capsys.readouterr().err  # beside agents, sites are served only if named
 
 
-def test_a_running_gateway_answers_from_what_is_ingested_beside_it(tmp_path: Path) -> None:
+def test_a_running_gateway_answers_from_newly_ingested_items(tmp_path: Path) -> None:
     home = tmp_path / "home"
     page = tmp_path / "ferry.md"
     page.write_text("# Ferry times\n\nThe ferry leaves at nine and at noon.\n")
@@ -316,7 +316,7 @@ def ferry(tmp_path: Path) -> dict[str, Any]:
     return {"home": home, "sites": [{"name": "ferry.example", "source": str(page.parent)}]}
 
 
-def test_who_has_sites_of_their_own_is_asked_about_those_and_not_about_the_sample(ferry: dict[str, Any]) -> None:
+def test_a_gateway_with_sites_of_its_own_does_not_serve_the_sample(ferry: dict[str, Any]) -> None:
     with serving(gateway_of(settings_of(ferry))) as served:
         assert list(served.gateway.agents) == ["sites", "ferry.example"]
         assert httpx2.get(f"{served.url}/sites").json()["sites"] == ["ferry.example"]

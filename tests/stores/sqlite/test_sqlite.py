@@ -32,7 +32,7 @@ async def test_the_conversations_of_a_known_caller_are_found_by_an_index(store: 
     assert plan(store, "key:ann").endswith("INDEX conversations_by_owner (owner=?)")
 
 
-async def test_those_of_strangers_stand_in_no_index_and_can_be_listed_all_the_same(store: SQLiteStore) -> None:
+async def test_anonymous_conversations_are_in_no_index_and_can_still_be_listed(store: SQLiteStore) -> None:
     assert "SCAN conversations" in plan(store, "anonymous")
     for item_id, owner in (("one", "anonymous"), ("two", "key:ann")):
         await store.agree(ConversationRow(item_id, owner, 1.0, 1.0, 9e9, agreed={"window": 1}))

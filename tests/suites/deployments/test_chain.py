@@ -69,7 +69,7 @@ async def post(http: httpx2.AsyncClient, url: str, message: Message, **headers: 
     return nlip.decode(answer.content)
 
 
-async def test_a_conversation_goes_on_over_three_hops_with_tokens_of_each_hop(
+async def test_a_conversation_continues_over_three_hops_with_tokens_of_each_hop(
     serve: Serve, home: Path
 ) -> None:  # DEP-MID
     chain = Chain(serve, home)
@@ -144,7 +144,9 @@ async def test_anonymous_mode_is_refused_when_one_hop_refuses(serve: Serve, home
 
 
 @pytest.mark.parametrize("wrapped", [BackLevel, lambda inner: Confirm(inner, parse=lambda message: {})])
-async def test_what_stands_around_a_hop_asks_it_too(serve: Serve, home: Path, wrapped: Any) -> None:  # PAPER-ANON
+async def test_an_agent_wrapped_around_a_hop_asks_the_hop_too(
+    serve: Serve, home: Path, wrapped: Any
+) -> None:  # PAPER-ANON
     third = serve(Gateway(last([]), home=home / "3", facts={"anonymous": False}))
     peer = NlipHttpPeer(third.url, name="to-third")
     served = serve(Gateway(wrapped(peer), home=home / "2", beside=[peer]))
@@ -160,9 +162,7 @@ async def test_a_hop_whose_protocol_cannot_agree_does_not(serve: Serve, home: Pa
         assert await client.propose_anonymous("") == "old does not agree (nlweb has no way to agree to it)"
 
 
-async def test_a_hop_that_shows_who_it_is_does_not_agree_to_anonymity_with_credentials(
-    serve: Serve, home: Path
-) -> None:
+async def test_a_hop_that_sends_credentials_does_not_agree_to_anonymity(serve: Serve, home: Path) -> None:
     chain = Chain(serve, home)  # the second shows its own key to the third, but not in anonymous mode
     async with NlipHttpPeer(chain.first.url) as client:
         assert await client.propose_anonymous("") is None

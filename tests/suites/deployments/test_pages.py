@@ -200,7 +200,7 @@ def test_the_container_serves_is_healthy_and_keeps_its_state_in_the_volume(
 
 
 @pytest.mark.parametrize("page", [DOCS / "deployments.md", ROOT / "examples/deployments/README.md"], ids=str)
-def test_the_middle_agent_stands_in_front_of_make_run(page: Path, tmp_path: Path) -> None:
+def test_the_middle_agent_is_in_front_of_make_run(page: Path, tmp_path: Path) -> None:
     session = Session(tmp_path)
     (session.folder / "examples").unlink()
     shutil.copytree(ROOT / "examples", session.folder / "examples")

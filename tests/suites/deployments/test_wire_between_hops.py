@@ -59,7 +59,7 @@ async def tapped(served: Served) -> AsyncIterator[Tap]:
         yield tap
 
 
-async def test_nothing_that_says_who_the_client_is_leaves_the_first_hop(
+async def test_nothing_that_identifies_the_client_leaves_the_first_hop(
     serve: Serve, home: Path, last: Agent, seen: list[Turn]
 ) -> None:  # SEC-P2.3
     (home / "1").mkdir(parents=True)

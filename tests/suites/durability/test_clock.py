@@ -63,7 +63,7 @@ async def slow(turn: Turn) -> str:
 
 
 @pytest.mark.parametrize("jump", [365 * DAY, -2 * DAY, 2 * HOUR, -HOUR / 2], ids=["year", "back", "hours", "half hour"])
-async def test_a_conversation_and_a_task_go_on_when_the_clock_jumps(
+async def test_a_conversation_and_a_task_continue_when_the_clock_jumps(
     jump: float, clock: SetClock, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sabir.gateway.gateway.SWEEP_SECONDS", 0.02)

@@ -129,7 +129,7 @@ async def test_an_api_key_that_cannot_be_read_is_not_known_and_hides_no_other(st
     assert [key.name for key in await keys.list()] == ["two"]
 
 
-async def test_a_list_of_what_a_caller_holds_that_cannot_be_read_begins_anew() -> None:
+async def test_an_unreadable_list_of_reservations_is_replaced_by_an_empty_one() -> None:
     store = MemoryStore()
     await store.open()
     await store.put(Record("holdings", "box:ada", b"[5]"))
@@ -138,7 +138,7 @@ async def test_a_list_of_what_a_caller_holds_that_cannot_be_read_begins_anew() -
     assert await held.begin("ada", "x", time.time() + 60, peak, Record("s", "x", b"")) == 10
 
 
-async def test_a_signing_key_that_cannot_be_read_is_made_anew() -> None:
+async def test_an_unreadable_signing_key_is_replaced() -> None:
     store, seal = MemoryStore(), Seal(b"k" * 32)
     await store.open()
     await store.put(Record("a2a-key", "signing", GARBAGE))

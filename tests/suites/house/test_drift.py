@@ -50,7 +50,7 @@ def wires_with_codes() -> list[str]:
 
 
 @pytest.mark.parametrize("name", wires_with_codes())
-def test_every_protocol_tells_every_error(name: str) -> None:
+def test_every_protocol_can_report_every_error(name: str) -> None:
     codes = importlib.import_module(name).CODES
     missing = [error.__name__ for error in tree() if error not in codes and error.__module__ == "sabir.errors"]
     assert not missing

@@ -60,7 +60,7 @@ def address(prefix: str) -> str:
     return f"{prefix}-{uuid4().hex[:8]}"
 
 
-async def test_a_key_in_the_message_tells_who_writes_and_a_wrong_one_is_refused(
+async def test_a_key_in_the_message_authenticates_its_sender_and_a_wrong_one_is_rejected(
     home: Path, broker: str, address: str
 ) -> None:
     async with gateway(home, broker, address, HOUSE), Client(broker, address) as client:
@@ -75,7 +75,7 @@ async def test_a_key_in_the_message_tells_who_writes_and_a_wrong_one_is_refused(
         assert "vault is open" not in (await client.ask(say("open"), "vault"))["content"]
 
 
-async def test_where_nobody_is_let_in_unknown_nobody_is_by_this_door_either(
+async def test_this_door_rejects_anonymous_callers_where_anonymous_access_is_disabled(
     home: Path, broker: str, address: str
 ) -> None:
     settings = GuardSettings(IdentitySettings(anonymous=False))
@@ -139,7 +139,7 @@ async def test_a_flood_is_turned_away_and_others_are_still_answered(home: Path, 
         assert (await client.ask(say("me, too"), "who"))["content"] == "anonymous "
 
 
-async def test_one_stranger_who_floods_leaves_something_for_the_next_and_takes_nothing_from_who_is_named(
+async def test_an_anonymous_flood_leaves_some_rate_for_others_and_all_of_it_for_named_callers(
     home: Path, broker: str, address: str
 ) -> None:
     settings = GuardSettings(quotas=Quotas(rate_per_caller=0.01, rate_per_address=0.01, burst=10.0))
@@ -220,9 +220,7 @@ async def by_another_name(broker: str) -> AsyncIterator[str]:
         yield f"amqp://guest:guest@127.0.0.1:{proxy.port}"
 
 
-async def test_who_is_named_by_the_broker_is_not_spared_the_limits_of_others(
-    home: Path, broker: str, address: str
-) -> None:
+async def test_callers_named_by_the_broker_are_not_exempt_from_limits(home: Path, broker: str, address: str) -> None:
     """The loopback is; a letter has no address, and must not be taken for one from there."""
     async with gateway(home, broker, address, GuardSettings()) as made, Client(broker, address) as client:
         assert (await client.ask(say("?"), "who", user_id="guest"))["content"] == "subject guest"

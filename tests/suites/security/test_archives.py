@@ -51,7 +51,7 @@ def files(folder: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", ARCHIVES)
 @pytest.mark.parametrize("encoding", [None, "gzip", "deflate", "br"])
-def test_an_archive_is_kept_as_it_came(services: Served, alice: Caller, kind: str, encoding: str | None) -> None:
+def test_an_archive_is_stored_unchanged(services: Served, alice: Caller, kind: str, encoding: str | None) -> None:
     """Neither what it is nor what a header says of it makes the gateway unpack it."""
     data, uploads = ARCHIVES[kind], services.gateway.home / "uploads"
     before = files(uploads) if uploads.exists() else {}

@@ -107,7 +107,7 @@ MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 @PLACES
 @MODES
-async def test_a_tool_that_gives_orders_in_what_is_said_of_it_is_not_offered(
+async def test_a_tool_whose_description_gives_orders_is_not_offered(
     serve: Serve, home: Path, shelf: tuple[shelf_server.Shelf, str], place: str, prefix: str, mode: str
 ) -> None:
     server, url = shelf
@@ -136,7 +136,7 @@ async def test_a_tool_that_gives_orders_in_what_is_said_of_it_is_not_offered(
 )
 @MODES
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "file:///etc/passwd", "ms-settings:x", "https:///x", ""])
-async def test_nobody_is_sent_to_an_address_that_is_not_on_the_web(
+async def test_url_elicitation_to_an_address_that_is_not_on_the_web_is_refused(
     serve: Serve, home: Path, shelf: tuple[shelf_server.Shelf, str], place: str, prefix: str, guard: GuardSettings,
     mode: str, address: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

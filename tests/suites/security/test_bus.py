@@ -98,7 +98,7 @@ async def called(pair: Pair, name: str, body: bytes) -> list[bytes]:
         await bus.close()
 
 
-def test_an_agent_on_another_node_is_for_those_who_may(pair: Pair, alice: Caller, mallory: str) -> None:
+def test_an_agent_on_another_node_needs_the_right_to_use_it(pair: Pair, alice: Caller, mallory: str) -> None:
     assert alice.ask(say("open"), "vault").json()["content"] == "the vault is open"
     for url in (pair.front.url, pair.back.url):
         with Caller(url, mallory) as thief, Caller(url) as stranger:
@@ -128,7 +128,7 @@ def test_a_conversation_and_a_task_are_their_callers_on_every_node(pair: Pair, a
             assert thief.http.get(task).status_code == 404
 
 
-async def test_nothing_that_proves_who_asks_crosses(pair: Pair, alice: Caller) -> None:
+async def test_no_credential_crosses_the_bus(pair: Pair, alice: Caller) -> None:
     async with listening(pair) as passed:
         words = say("a question", token("PLANTED-IN-TOKEN", "authentication_x"), token("PLANTED-ECHO", "other"))
         reply = await asyncio.to_thread(alice.ask, words, "memory")
@@ -167,7 +167,7 @@ JUNK = {
 
 
 @pytest.mark.parametrize("junk", JUNK.values(), ids=JUNK)
-async def test_nonsense_between_nodes_is_refused_and_the_node_goes_on(pair: Pair, junk: bytes) -> None:
+async def test_malformed_messages_between_nodes_are_rejected_and_the_node_continues(pair: Pair, junk: bytes) -> None:
     with pytest.raises(SabirError) as refused:
         await called(pair, "vault", junk)
     assert "Recursion" not in str(refused.value) and "Traceback" not in str(refused.value)
@@ -175,7 +175,7 @@ async def test_nonsense_between_nodes_is_refused_and_the_node_goes_on(pair: Pair
         assert (await asyncio.to_thread(stranger.ask, say("hi"), "memory")).status_code == 200
 
 
-async def test_packets_that_belong_to_no_call_and_openings_that_never_go_on_change_nothing(pair: Pair) -> None:
+async def test_packets_without_a_call_and_unfinished_openings_change_nothing(pair: Pair) -> None:
     connection = await nats.connect(NATS)
     forged = [
         Packet(Kind.DATA, "1", 1, b"forged"), Packet(Kind.CANCEL, "1"), Packet(Kind.CREDIT, "1", 2**40),
@@ -191,7 +191,7 @@ async def test_packets_that_belong_to_no_call_and_openings_that_never_go_on_chan
         assert (await asyncio.to_thread(stranger.ask, say("hi"), "memory")).status_code == 200
 
 
-async def test_without_the_log_in_of_the_bus_nobody_is_on_it(tmp_path: Path) -> None:
+async def test_the_bus_rejects_clients_without_its_log_in(tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "nats", "-js", "--user", "sabir", "--pass", "PLANTED-LOG-IN")
     server.start()
     try:
@@ -208,7 +208,7 @@ async def test_without_the_log_in_of_the_bus_nobody_is_on_it(tmp_path: Path) -> 
         server.kill()
 
 
-def test_what_the_gateway_tells_of_its_nodes_names_no_address_of_the_bus(pair: Pair) -> None:
+def test_reports_about_nodes_do_not_name_the_address_of_the_bus(pair: Pair) -> None:
     with Caller(pair.front.url) as stranger:
         for path in ("/", "/health", "/.well-known/agent-card.json", "/.well-known/nlip", "/who"):
             shown = stranger.http.get(path).text

@@ -161,7 +161,7 @@ async def test_a_caller_without_any_right_learns_nothing(home: Path, way: Way) -
             assert await speaker.control(label, {}) == (403, "no right to use any agent here")
 
 
-async def test_control_tells_of_what_may_be_used_by_the_door_it_came_by(home: Path, way: Way) -> None:
+async def test_a_control_answer_lists_what_may_be_used_through_its_door(home: Path, way: Way) -> None:
     rules = (
         Rule(("anonymous",), agents=("faq",), doors=(way.door,)),
         Rule(("anonymous",), agents=("vault",), doors=("mcp",)),

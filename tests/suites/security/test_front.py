@@ -211,7 +211,7 @@ def test_a_request_whose_end_is_in_doubt_is_not_answered_as_if_it_were_not(
     survived(services, stranger)
 
 
-def test_what_stands_behind_a_refused_body_is_not_a_second_request(services: Served) -> None:
+def test_bytes_after_a_rejected_body_are_not_a_second_request(services: Served) -> None:
     inner = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     body = inner + b"x" * (2 << 20)
     answer = raw(services, HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)

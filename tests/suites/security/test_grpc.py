@@ -91,7 +91,7 @@ def test_callers_are_known_and_wrong_credentials_are_not_taken_for_nobody(stub: 
         assert item.partition(" ")[2] not in said
 
 
-def test_where_nobody_is_let_in_unknown_nobody_is_by_grpc_either(home: Path) -> None:
+def test_grpc_rejects_anonymous_callers_where_anonymous_access_is_disabled(home: Path) -> None:
     with serving(server(home, GuardSettings(IdentitySettings(anonymous=False)))) as made:
         stub = stub_of(made)
         for call, request in (
@@ -155,7 +155,9 @@ def deep(levels: int) -> bytes:
     return field(pb.SendMessageRequest.DESCRIPTOR.fields_by_name["message"].number, message)
 
 
-def test_what_is_too_large_too_deep_or_no_message_is_refused_and_the_server_goes_on(served: Served, stub: Any) -> None:
+def test_calls_that_are_too_large_too_deep_or_malformed_are_rejected_and_the_server_continues(
+    served: Served, stub: Any
+) -> None:
     assert refusal(stub.SendMessage, sending("x" * 2_000_000))[0] == "RESOURCE_EXHAUSTED"
     packed = stub_of(served, compression=grpc.Compression.Gzip)  # 32 MiB that are 32 KiB on the wire
     assert refusal(packed.SendMessage, sending("x" * (32 << 20)))[0] == "RESOURCE_EXHAUSTED"
@@ -190,7 +192,7 @@ def test_a_failing_agent_shows_nothing_of_why_and_what_was_said_is_not_logged(
         assert planted not in ours
 
 
-def test_a_flood_is_turned_away(home: Path) -> None:
+def test_a_flood_is_rejected(home: Path) -> None:
     settings = GuardSettings(quotas=Quotas(rate_per_caller=0.01, rate_per_address=0.01, burst=5.0))
     with serving(server(home, settings)) as made:
         stub, codes = stub_of(made), []

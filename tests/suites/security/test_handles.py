@@ -139,7 +139,7 @@ def test_an_upload_place_is_for_its_caller_only(alice: Caller, mallory: Caller, 
 
 
 @pytest.mark.parametrize("name", ["../../secret.key", "%2e%2e%2fsecret.key", "..%2f..%2fsecret.key", "%2fetc%2fpasswd"])
-def test_an_upload_place_is_no_path(stranger: Caller, name: str, services: Served) -> None:
+def test_the_id_of_an_upload_is_not_a_file_path(stranger: Caller, name: str, services: Served) -> None:
     secret = (services.gateway.home / "secret.key").read_bytes()
     for method in ("GET", "PUT"):
         reply = stranger.http.request(method, f"/nlip/upload/{name}", content=b"x" if method == "PUT" else None)

@@ -75,7 +75,7 @@ DOORS: dict[str, tuple[str, Any, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_every_door_says_in_its_own_form_that_one_may_come_back(client: httpx2.Client, door: str) -> None:
+def test_every_door_says_in_its_own_form_when_to_retry(client: httpx2.Client, door: str) -> None:
     path, body, headers = DOORS[door]
     answer = client.post(path, json=body, headers=headers)
     assert TOLD in answer.text
@@ -83,19 +83,19 @@ def test_every_door_says_in_its_own_form_that_one_may_come_back(client: httpx2.C
 
 
 @pytest.mark.parametrize("path", ["/.well-known/nlip", "/nlip/tasks/none", "/who?query=hi", "/a2a/echo/tasks/none"])
-def test_what_is_only_read_says_it_too(client: httpx2.Client, path: str) -> None:
+def test_reading_requests_say_it_too(client: httpx2.Client, path: str) -> None:
     answer = client.get(path, headers={"a2a-version": "1.0"})
     assert (answer.status_code, TOLD in answer.text) == (503, True)
 
 
-def test_over_a_websocket_it_is_said_too(served: Served) -> None:
+def test_a_websocket_says_it_too(served: Served) -> None:
     with connect(f"{served.ws_url}/nlip/ws/text", additional_headers={"authorization": f"Bearer {token()}"}) as socket:
         socket.send(json.dumps(NLIP))
         said = str(socket.recv(timeout=DEADLINE))
     assert TOLD in said and "503" in said
 
 
-def test_nobody_is_locked_out_and_service_resumes_by_itself(
+def test_no_caller_is_locked_out_and_service_resumes_by_itself(
     client: httpx2.Client, issuer_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sabir")

@@ -280,7 +280,7 @@ DAILY = Quotas(rate_per_caller=100.0, burst=50.0, daily_turns=20, daily_bytes=10
 
 @pytest.mark.parametrize("services", [DAILY], indirect=True, ids=["daily"])
 @pytest.mark.parametrize("way", BY_HTTP, ids=lambda way: way.name)
-def test_every_http_answer_tells_what_is_left(services: Served, way: Way) -> None:
+def test_every_http_response_says_what_is_left(services: Served, way: Way) -> None:
     headers = way.ask(services, add_key(services.gateway.home, "alice"), "memory")
     assert headers is not None and not lines(services)
     policies = '"requests";q=50, "daily-turns";q=20;w=86400, "daily-bytes";q=10000;qu="content-bytes";w=86400, '

@@ -39,7 +39,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "guard/egress/test_outgoing.py::test_a_callers_token_is_exchanged_and_never_given_to_another_caller",
         "protocols/nlip/peer/test_nlip_ws.py::test_credentials_do_not_follow_a_redirect",
         "suites/security/test_amqp.py::test_our_peer_shows_each_caller_in_the_message_and_keeps_nothing_of_it",
-        "suites/security/test_bus.py::test_nothing_that_proves_who_asks_crosses",
+        "suites/security/test_bus.py::test_no_credential_crosses_the_bus",
     ),
     "State-handle hijack / session fixation": (
         "suites/security/test_handles.py::test_a_conversation_opens_for_its_caller_only",
@@ -54,7 +54,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "guard/filters/test_filters.py::test_a_finding_may_be_marked_or_only_logged",
         "suites/security/test_behind.py::test_orders_in_a_message_reach_no_agent_by_any_door",
         "suites/security/test_behind.py::test_a_malicious_reply_of_a_peer_does_not_leave",
-        "suites/security/test_behind.py::test_a_tool_that_gives_orders_in_what_is_said_of_it_is_not_offered",
+        "suites/security/test_behind.py::test_a_tool_whose_description_gives_orders_is_not_offered",
         "suites/security/test_reach.py::test_a_filter_that_breaks_lets_nothing_through",
         "suites/security/test_reach.py::test_questions_back_and_their_answers_pass_the_filters_too",
     ),
@@ -82,16 +82,16 @@ ROWS: dict[str, tuple[str, ...]] = {
         "guard/filters/test_filters.py::test_no_text_makes_a_filter_slow",
         "suites/security/test_doors.py::test_a_schema_reference_is_not_followed",
         "suites/security/test_amqp.py::test_nonsense_is_refused_in_words_and_the_next_letter_is_answered",
-        "suites/security/test_grpc.py::test_what_is_too_large_too_deep_or_no_message_is_refused_and_the_server_goes_on",
-        "suites/security/test_bus.py::test_nonsense_between_nodes_is_refused_and_the_node_goes_on",
-        "suites/security/test_archives.py::test_an_archive_is_kept_as_it_came",
+        "suites/security/test_grpc.py::test_calls_that_are_too_large_too_deep_or_malformed_are_rejected_and_the_server_continues",
+        "suites/security/test_bus.py::test_malformed_messages_between_nodes_are_rejected_and_the_node_continues",
+        "suites/security/test_archives.py::test_an_archive_is_stored_unchanged",
     ),
     "Flooding, brute force": (
         "suites/security/test_callers.py::test_a_flood_is_rejected_with_a_retry_time_and_leaves_few_entries",
         "suites/security/test_callers.py::test_guessing_keys_is_slowed_down_for_that_address_only",
-        "guard/quotas/test_limits.py::test_a_flood_is_turned_away_before_anyone_looks_who_it_is",
+        "guard/quotas/test_limits.py::test_a_flood_is_rejected_before_authentication",
         "suites/security/test_amqp.py::test_a_flood_is_turned_away_and_others_are_still_answered",
-        "suites/security/test_grpc.py::test_a_flood_is_turned_away",
+        "suites/security/test_grpc.py::test_a_flood_is_rejected",
         "suites/security/test_grpc.py::test_guessing_keys_is_slowed_down",
     ),
     "Missing audit": (
@@ -115,9 +115,9 @@ ROWS: dict[str, tuple[str, ...]] = {
     ),
     "downgrade (strict to liberal, TLS off, anonymous to stable token, signature dropped)": (
         "suites/security/test_callers.py::test_wrong_credentials_are_refused_and_not_taken_for_nobody",
-        "suites/security/test_amqp.py::test_where_nobody_is_let_in_unknown_nobody_is_by_this_door_either",
-        "suites/security/test_grpc.py::test_where_nobody_is_let_in_unknown_nobody_is_by_grpc_either",
-        "suites/security/test_bus.py::test_without_the_log_in_of_the_bus_nobody_is_on_it",
+        "suites/security/test_amqp.py::test_this_door_rejects_anonymous_callers_where_anonymous_access_is_disabled",
+        "suites/security/test_grpc.py::test_grpc_rejects_anonymous_callers_where_anonymous_access_is_disabled",
+        "suites/security/test_bus.py::test_the_bus_rejects_clients_without_its_log_in",
         "suites/security/test_callers.py::test_a_client_certificate_names_its_caller_and_one_of_another_authority_does_not",
         "suites/security/test_profile.py::test_production_refuses_to_start_without_a_profile_it_meets",
         "server/test_serving.py::test_dev_tls_speaks_tls_1_3_and_nothing_older",
@@ -146,9 +146,9 @@ ROWS: dict[str, tuple[str, ...]] = {
         "suites/security/test_reach.py::test_a_question_that_has_come_too_far_is_not_answered",
     ),
     "workspace and upload escapes, archive bombs": (
-        "suites/security/test_handles.py::test_an_upload_place_is_no_path",
+        "suites/security/test_handles.py::test_the_id_of_an_upload_is_not_a_file_path",
         "suites/security/test_handles.py::test_an_upload_place_is_for_its_caller_only",
-        "suites/security/test_archives.py::test_an_archive_is_kept_as_it_came",
+        "suites/security/test_archives.py::test_an_archive_is_stored_unchanged",
         "suites/security/test_archives.py::test_a_name_is_only_a_name",
         "suites/security/test_archives.py::test_a_link_in_the_place_of_a_file_is_not_what_a_caller_gets",
     ),
@@ -164,7 +164,7 @@ ROWS: dict[str, tuple[str, ...]] = {
         "protocols/mcp/door/proxy/test_message_proxy.py::test_callers_never_share_a_program",
     ),
     "insiders and changed logs": (
-        "guard/audit/test_audit.py::test_an_end_that_was_cut_off_and_a_chain_made_anew_are_found_by_the_anchor",
+        "guard/audit/test_audit.py::test_the_anchor_reveals_a_missing_end_and_a_rewritten_chain",
         "suites/security/test_leaks.py::test_keys_at_rest_are_hashes_and_the_gateways_own_key_is_for_its_owner_only",
     ),
     "memory and index poisoning by ingested pages": (
@@ -179,7 +179,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     ),
     "OAuth authorization-URL injection (javascript:, shell open)": (
         "suites/security/test_programs.py::test_an_authorization_page_that_is_not_on_the_web_is_not_opened",
-        "suites/security/test_behind.py::test_nobody_is_sent_to_an_address_that_is_not_on_the_web",
+        "suites/security/test_behind.py::test_url_elicitation_to_an_address_that_is_not_on_the_web_is_refused",
     ),
     "stdio in proxies / local server compromise": (
         "suites/security/test_programs.py::test_a_program_named_in_a_message_is_not_started",

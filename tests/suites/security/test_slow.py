@@ -61,7 +61,7 @@ def ended(sock: socket.socket) -> bool:
     ],
     ids=["nothing", "half a line", "half a head", "no body", "half a chunk"],
 )
-def test_who_never_finishes_is_let_go(impatient: Served, begun: bytes) -> None:
+def test_a_client_that_never_finishes_its_request_is_disconnected(impatient: Served, begun: bytes) -> None:
     waiting = [opened(impatient, begun) for _ in range(20)]
     with Caller(impatient.url) as other:
         assert other.ask(say("still here?")).status_code == 200
@@ -95,7 +95,7 @@ def test_a_connection_that_owes_nothing_stays_open(impatient: Served) -> None:
 ASKED = json.dumps(say("and then silence")).encode()
 
 
-def test_who_has_had_an_answer_and_says_nothing_more_is_let_go(home: Path) -> None:
+def test_an_idle_client_is_disconnected_after_its_answer(home: Path) -> None:
     with serving(Gateway(parrot, home=home)) as served:
         assert isinstance(served.server, Server)
         served.server.reaper = SlowClientReaper(idle=0.5, every=1)

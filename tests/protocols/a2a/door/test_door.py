@@ -53,7 +53,7 @@ async def test_a_message_is_answered_with_a_completed_task(connect) -> None:
     assert [m.role for m in response.task.history] == [pb.ROLE_USER]
 
 
-async def test_a_stream_tells_pieces_progress_and_the_end(connect) -> None:
+async def test_a_stream_has_pieces_progress_and_the_end(connect) -> None:
     client = await connect("pieces")
     first, *updates = await said(client, saying("go"))
     assert first.task.status.state in (pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING)
@@ -74,7 +74,7 @@ async def test_images_languages_and_large_numbers_cross(connect) -> None:
     assert (data.text, data.media_type) == (f'{{"size":[8,8],"id":{2**60}}}', "application/json")
 
 
-async def test_what_is_sent_comes_back_as_it_was(connect) -> None:
+async def test_what_is_sent_comes_back_unchanged(connect) -> None:
     sent = [
         pb.Part(text="hi"),
         pb.Part(raw=PNG, media_type="image/png", filename="a.png"),
@@ -87,7 +87,7 @@ async def test_what_is_sent_comes_back_as_it_was(connect) -> None:
     assert list(task.artifacts[0].parts) == sent
 
 
-async def test_a_conversation_goes_on_by_its_context(connect) -> None:
+async def test_a_conversation_continues_by_its_context(connect) -> None:
     client = await connect("counter")
     first = await task_of(client, saying("a"))
     second = await task_of(client, saying("b", context=first.context_id))

@@ -127,7 +127,7 @@ async def test_our_peer_speaks_it(url: str) -> None:
         assert last == Reply(Message.text("You chose red."))
 
 
-async def test_who_asks_is_known(serve, home: Path) -> None:
+async def test_the_caller_is_known(serve, home: Path) -> None:
     rights, doors = Rights((Rule(("known",)),)), {"a2a": {"grpc": {"port": 0, "listed": True}}}
     url = serve(
         Gateway(*Bench().agents(), home=home, rights=rights, identity=Authenticator((Keys(),)), doors=doors)

@@ -115,7 +115,7 @@ async def test_an_answer_is_the_artifact_and_its_words_are_in_the_status(connect
     assert [part.text for part in task.status.message.parts] == ["Found leek soup."]
 
 
-async def test_version_and_format_are_those_of_the_request(connect) -> None:
+async def test_version_and_format_are_taken_from_the_request(connect) -> None:
     request = {
         "query": {"text": "soup"},
         "prefer": {"response_format": "conv_search"},

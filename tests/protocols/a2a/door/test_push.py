@@ -156,7 +156,7 @@ async def test_configurations_are_kept_listed_and_deleted_by_the_owner(
         await closed(client)
 
 
-async def test_configurations_are_told_apart_by_their_whole_id(
+async def test_configurations_are_distinguished_by_their_whole_id(
     serve, gateway: Gateway, bench: Bench, receiver: Receiver
 ) -> None:
     alice = await connected(serve(gateway).url, "slow", "JSONRPC", "alice", streaming=False)
@@ -225,7 +225,7 @@ async def test_a_token_that_no_header_can_hold_is_refused(
     await closed(client)
 
 
-async def test_telling_goes_on_after_a_restart(home: Path, receiver: Receiver) -> None:
+async def test_notifications_continue_after_a_restart(home: Path, receiver: Receiver) -> None:
     def made() -> Gateway:
         doors = {"a2a": {"push": {"private": True}}}
         quick = TaskSettings(lease=0.5, look=0.05)

@@ -101,7 +101,7 @@ async def test_leaving_before_the_first_word_cancels_too(peer: A2aPeer, remote: 
     assert await asyncio.to_thread(executor.cancelled.wait, DEADLINE)
 
 
-async def test_who_leaves_is_still_who_asked(serve: Serve, home: Path) -> None:
+async def test_a_task_is_cancelled_as_its_caller(serve: Serve, home: Path) -> None:
     """A task is cancelled by its owner only, so the goodbye is said as the same caller as the question."""
     ended = threading.Event()
 
@@ -192,7 +192,7 @@ async def test_a_dropped_connection_is_taken_up_again(
     assert events == [Delta(text_part("first ")), Delta(text_part("last")), Reply(Message.text("first last"))]
 
 
-async def test_it_says_who_we_are_when_asked(serve, home) -> None:
+async def test_it_sends_our_credentials_when_asked(serve, home) -> None:
     rights = Rights((Rule(("known",)),))
     url = serve(Gateway(*Bench().agents(), home=home, rights=rights, identity=Authenticator((Keys(),)))).url
     async with A2aPeer(f"{url}/a2a/echo") as nobody:

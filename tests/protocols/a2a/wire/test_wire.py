@@ -81,7 +81,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("metadata", [{}, {"https://example.com/ext": {"n": [1, {"deep": True}]}}])
-def test_a_part_of_another_agent_comes_out_as_it_went_in(name: str, metadata: dict[str, object]) -> None:
+def test_a_part_of_another_agent_survives_unchanged(name: str, metadata: dict[str, object]) -> None:
     part = pb.Part()
     part.CopyFrom(FOREIGN[name])
     if metadata:
@@ -195,7 +195,7 @@ def test_every_error_has_a_code_of_the_protocol() -> None:
     assert set(a2a.CODES.values()) <= set(a2a.REASONS)
 
 
-def test_the_reasons_are_those_of_the_sdk() -> None:
+def test_the_reasons_match_the_sdk() -> None:
     for error, mapping in A2A_ERROR_MAPPING.items():
         assert a2a.REASONS[JSON_RPC_ERROR_CODE_MAP[error]][0] == mapping.reason
 
@@ -214,7 +214,7 @@ STATUSES = {
 }
 
 
-def test_the_statuses_are_those_of_the_specification() -> None:
+def test_the_statuses_match_the_specification() -> None:
     assert {code: a2a.REASONS[code][1:] for code in STATUSES} == STATUSES
 
 
@@ -328,7 +328,7 @@ def test_a_message_in_place_of_a_task_is_the_reply() -> None:
     assert (reader.context, reader.ended) == ("c9", True)
 
 
-def test_words_beside_a_completed_status_are_the_reply_where_there_are_no_artifacts() -> None:
+def test_the_text_of_a_completed_status_is_the_reply_if_there_are_no_artifacts() -> None:
     status = pb.TaskStatus(state=pb.TASK_STATE_COMPLETED)
     status.message.parts.append(pb.Part(text="done"))
     assert read(pb.Task(id="t", status=status))[1] == [Reply(Message.text("done"))]
@@ -375,7 +375,7 @@ def test_artifacts_stay_apart_while_they_stream() -> None:
     assert sent == [("a", "one ", False), ("b", "other", False), ("a", "two", True)]
 
 
-def test_the_last_words_of_a_status_come_beside_the_artifacts() -> None:
+def test_the_text_of_the_last_status_comes_with_the_artifacts() -> None:
     task = completed(artifact("a", "the report"), words="All done; see the report.")
     _, events = read(task)
     assert [event.part.content for event in events if isinstance(event, Delta)] == [

@@ -99,7 +99,7 @@ async def test_a_cancelled_task_is_done(eddy: Speaker, gate: Gate) -> None:  # A
     gate.open()
 
 
-async def test_a_conversation_goes_on_with_the_next_request(eddy: Speaker) -> None:
+async def test_a_conversation_continues_with_the_next_request(eddy: Speaker) -> None:
     said = [(await eddy.ask("counter", conversation_id="c-1"))["payload"]["result_summary"] for _ in range(3)]
     assert said == ["turn 1", "turn 2", "turn 3"]
 
@@ -334,7 +334,7 @@ async def test_the_browser_panel_sends_and_listens(served: Served) -> None:  # A
     await panel.http.aclose()
 
 
-async def test_mcp_answers_beside_it(served: Served, eddy: Speaker) -> None:  # ACL-44
+async def test_mcp_answers_on_the_same_gateway(served: Served, eddy: Speaker) -> None:  # ACL-44
     hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     response = await eddy.http.post("/mcp/jules", json=hello, headers={"accept": "application/json, text/event-stream"})
     assert response.status_code != 404

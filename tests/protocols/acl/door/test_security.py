@@ -168,7 +168,7 @@ def test_reading_an_inbox_keeps_its_name_in_use(services: Served) -> None:  # AC
 
 
 @pytest.mark.parametrize("how", ["deregistered", "lease"])
-def test_letters_for_a_name_are_not_read_by_who_takes_it_next(services: Served, how: str) -> None:  # ACL-47
+def test_letters_for_a_name_are_not_read_by_its_next_owner(services: Served, how: str) -> None:  # ACL-47
     alice, bob, mallory = (Client(services, name) for name in ("alice", "bob", "mallory"))
     lease = 1 if how == "lease" else 60
     offer = {"action": "register", "parameters": {"name": "painter", "lease_seconds": lease}}
@@ -226,7 +226,7 @@ def test_an_award_does_the_work_of_its_own_call(services: Served) -> None:  # AC
     assert "the work of alice" in body["payload"]["result_summary"]
 
 
-def test_a_subscriber_hears_only_of_agents_it_may_use(tmp_path: Path) -> None:  # ACL-19, ACL-41
+def test_a_subscriber_is_only_notified_of_agents_that_it_may_use(tmp_path: Path) -> None:  # ACL-19, ACL-41
     rules = (Rule(roles=("known",), agents=("df", "echo", "open-*")), Rule(roles=("id:key:bob",)))
     with serving(Gateway(echo, home=tmp_path, guard=GuardSettings(rights=rules))) as served:
         alice, bob = Client(served, "alice"), Client(served, "bob")
@@ -296,7 +296,7 @@ def test_a_signed_message_is_accepted_and_others_are_rejected(services: Served) 
 
 
 @pytest.mark.parametrize("services", ["accept"], indirect=True)
-def test_who_signs_once_cannot_be_downgraded(services: Served) -> None:  # ACL-48
+def test_an_agent_that_signed_once_must_keep_signing(services: Served) -> None:  # ACL-48
     alice, key = Client(services, "alice"), OKPKey.generate_key("Ed25519")
     assert alice.post(said("ada")).status_code == 202  # has no key
     alice.register("eddy", key)

@@ -123,7 +123,7 @@ def found(url: str, depth: int, results: int = 100) -> list[str]:
     return [entry["name"] for entry in entries]
 
 
-def test_a_search_goes_to_other_gateways_as_far_as_it_may(tmp_path: Path) -> None:  # ACL-41
+def test_a_search_includes_other_gateways_within_its_depth(tmp_path: Path) -> None:  # ACL-41
     def gateway(name: str, to: dict[str, RemoteGateway | str]) -> Gateway:
         return Gateway(named(name), home=tmp_path / name, gateways=to)
 

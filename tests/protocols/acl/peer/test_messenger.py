@@ -300,7 +300,7 @@ async def test_a_step_whose_undo_fails_is_not_undone(make: Make, tmp_path: Path)
         assert (state.outcome, state.undone, state.stuck) == ("failed", ("flight",), ("hotel",))
 
 
-async def test_a_saga_goes_on_after_a_restart_and_repeats_nothing(served: Served, tmp_path: Path) -> None:  # ACL-52
+async def test_a_saga_continues_after_a_restart_and_repeats_nothing(served: Served, tmp_path: Path) -> None:  # ACL-52
     file, name = tmp_path / "saga.yaml", f"eddy-{uuid4().hex[:8]}"
     file.write_text(SAGA.replace("LAST", "counter"))
     saga = Saga.load(file)

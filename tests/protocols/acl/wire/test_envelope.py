@@ -269,7 +269,7 @@ def test_every_error_has_its_act_and_code() -> None:  # ACL-11
 
 
 @pytest.mark.parametrize("value", [[], 1, None, "text", {"performative": 1}, {"performative": "HELLO"}])
-def test_what_is_no_message_is_refused_with_its_place(value: Any) -> None:
+def test_an_invalid_message_is_rejected_with_the_place_of_the_mistake(value: Any) -> None:
     with pytest.raises(BadInput):
         envelope_of(value)
 

@@ -34,7 +34,7 @@ OTHER = OKPKey.generate_key("Ed25519")
         ('\x00\x1f"\\/\u2028', '"\\u0000\\u001f\\"\\\\/\u2028"'),
     ],
 )
-def test_canonical_json_is_that_of_rfc_8785(value: object, text: str | None) -> None:  # ACL-48
+def test_canonical_json_follows_rfc_8785(value: object, text: str | None) -> None:  # ACL-48
     expected = text or "[1e+21,100000000000000000000,333333333.3333333,0.000001,1e-7,9.999999999999997e+22]"
     assert canonical(value).decode() == expected
     assert json.loads(canonical(value)) == value
@@ -103,7 +103,7 @@ def test_a_payload_is_encrypted_to_its_receiver_alone() -> None:  # ACL-48, C-2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": [{}]}', '{"kty": "RSA"}'])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_an_invalid_key_is_rejected(text: str) -> None:
     with pytest.raises(BadMessage):
         keys_of(text)
 

@@ -64,7 +64,7 @@ def call(method: str, params: dict[str, Any] | None = None, request_id: object =
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":7}}', 200, -32602),
     ],
 )
-def test_what_is_no_request_is_answered_in_json_rpc(served: Served, body: bytes, status: int, code: int) -> None:
+def test_an_invalid_request_is_answered_in_json_rpc(served: Served, body: bytes, status: int, code: int) -> None:
     response = post(served, body)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "Traceback" not in response.text
@@ -164,7 +164,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def test_who_does_not_say_who_they_are_learns_where_a_token_comes_from(guarded: Served) -> None:
+def test_an_unauthenticated_caller_learns_where_to_get_a_token(guarded: Served) -> None:
     response = post(guarded, INITIALIZE)
     assert response.status_code == 401
     place = f"{guarded.url}/.well-known/oauth-protected-resource/mcp"
@@ -210,7 +210,7 @@ def test_a_session_keeps_little_of_what_a_client_says_about_itself(served: Serve
     }
 
 
-def test_who_opens_many_sessions_loses_its_own(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_who_opens_many_sessions_loses_only_its_own(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamable_http, "MAX_SESSIONS", 5)
 
     def opened(address: str) -> str:

@@ -87,7 +87,7 @@ async def listening(served: Served) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_session_hears_that_the_tools_have_changed(served: Served) -> None:
+async def test_a_session_is_notified_that_the_tools_have_changed(served: Served) -> None:
     heard = Heard()
     async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
         await listening(served)
@@ -95,7 +95,7 @@ async def test_a_session_hears_that_the_tools_have_changed(served: Served) -> No
         await heard.wait(types.ToolListChangedNotification)
 
 
-async def test_a_session_hears_of_what_it_subscribed_to_and_no_more(served: Served) -> None:
+async def test_a_session_is_only_notified_of_what_it_subscribed_to(served: Served) -> None:
     heard = Heard()
     async with Client(f"{served.url}/mcp", mode="legacy", message_handler=heard) as client:
         await listening(served)
@@ -110,7 +110,7 @@ async def test_a_session_hears_of_what_it_subscribed_to_and_no_more(served: Serv
         assert text.text == "nothing yet"  # type: ignore[union-attr]
 
 
-async def test_who_listens_hears_what_they_asked_for(served: Served) -> None:
+async def test_listeners_are_notified_of_what_they_asked_for(served: Served) -> None:
     async with Client(f"{served.url}/mcp", mode="2026-07-28") as client, asyncio.timeout(DEADLINE):
         async with client.listen(tools_list_changed=True, resource_subscriptions=[URI]) as stream:
             await client.call_tool("changer", {"text": "prompts"})
@@ -161,7 +161,7 @@ async def by_nlip(served: Served, who: str, token: str) -> None:
         (await http.post(f"{served.url}/nlip", content=said)).raise_for_status()
 
 
-async def test_a_session_hears_that_a_conversation_went_on_elsewhere(known: Served) -> None:
+async def test_a_session_is_notified_of_turns_elsewhere_in_its_conversation(known: Served) -> None:
     heard = Heard()
     async with client_of(known, "ada", "legacy", heard) as client:
         await listening(known)
@@ -175,7 +175,7 @@ async def test_a_session_hears_that_a_conversation_went_on_elsewhere(known: Serv
                 await other.session.send_request(subscribe, types.EmptyResult)
 
 
-async def test_who_listens_hears_that_a_conversation_went_on_and_nobody_else_does(known: Served) -> None:
+async def test_only_listeners_are_notified_of_new_turns_of_a_conversation(known: Served) -> None:
     async with client_of(known, "ada", "2026-07-28") as client, asyncio.timeout(DEADLINE):
         uri, token = await spoken(client)
         async with client.listen(resource_subscriptions=[uri]) as stream:

@@ -92,7 +92,7 @@ async def test_it_lists_the_agents_as_tools(served: Served, mode: str) -> None:
         assert tools["sum"].output_schema is not None
 
 
-async def test_a_conversation_goes_on_over_three_turns(served: Served, mode: str) -> None:
+async def test_a_conversation_continues_over_three_turns(served: Served, mode: str) -> None:
     async with Client(f"{served.url}/mcp", mode=mode) as client:
         arguments: dict[str, Any] = {"text": "hello"}
         for number in (1, 2, 3):

@@ -70,7 +70,7 @@ async def test_ask_gives_results_in_text_and_in_structure(served: Served, mode: 
     assert names[0] in text
 
 
-async def test_a_conversation_goes_on_by_its_session_context(served: Served) -> None:
+async def test_a_conversation_continues_by_its_session_context(served: Served) -> None:
     async with Client(f"{served.url}/mcp") as client:
         _, first, _ = await called(client, "ask", {"query": {"text": "pumpkins"}})
         session = first["_meta"]["session_context"]

@@ -200,7 +200,7 @@ async def test_a_caller_lists_its_own_tasks_page_by_page(served: Served, monkeyp
         assert raised.value.error.code == -32602
 
 
-async def test_a_tool_that_is_no_agents_cannot_be_a_task(served: Served) -> None:
+async def test_a_tool_without_an_agent_cannot_be_a_task(served: Served) -> None:
     async with tasks_of(served) as tasks:
         call = {"name": "list_sites", "arguments": {}, "task": {}}
         with pytest.raises(MCPError) as raised:

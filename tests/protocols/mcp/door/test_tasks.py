@@ -93,7 +93,7 @@ def test_the_extension_is_announced(served: Served) -> None:
     assert EXTENSION in say(served, "server/discover", {})["result"]["capabilities"]["extensions"]
 
 
-def test_what_is_quick_is_no_task(serve: Serve, home: Path) -> None:
+def test_a_quick_call_is_not_a_task(serve: Serve, home: Path) -> None:
     result = call(serve(gateway(home, task_after=60)), "echo", "hi")
     assert (result["resultType"], result["structuredContent"]["text"]) == ("complete", "You said: hi")
 
@@ -170,7 +170,7 @@ BLANKS = ("{}", " {}", "{} ", "\t{} \t")
 
 @pytest.mark.parametrize("blanks", BLANKS)
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_the_name_in_the_header_is_that_of_the_task(served: Served, method: str, blanks: str) -> None:
+def test_the_name_in_the_header_is_the_task_id(served: Served, method: str, blanks: str) -> None:
     task_id = call(served, "slow")["taskId"]
     assert "result" in say(served, method, {"taskId": task_id}, more={"mcp-name": blanks.format(task_id)})
     raised = say(served, method, {"taskId": task_id}, more={"mcp-name": blanks.format("another")})

@@ -85,7 +85,7 @@ async def test_data_labelled_with_a_tool_calls_it(peer: McpPeer) -> None:
     assert reply.text == "labelled"
 
 
-async def test_content_comes_as_it_is(peer: McpPeer) -> None:
+async def test_content_arrives_unchanged(peer: McpPeer) -> None:
     reply = await peer.call("test_multiple_content_types", {})
     text, image, resource = reply.parts
     assert text.content == "Multiple content types test:"

@@ -243,7 +243,7 @@ async def test_wrong_credentials_and_missing_brokers_are_reported(broker: str, p
         NlipAmqpPeer("amqp://127.0.0.1")
 
 
-async def test_nobody_at_the_address_is_no_answer_in_time(broker: str, prefix: str) -> None:
+async def test_an_address_without_a_reader_gives_no_answer_in_time(broker: str, prefix: str) -> None:
     async with NlipAmqpPeer(f"{broker}/{prefix}-nobody") as peer:
         with pytest.raises(PeerUnavailable, match="in time"):
             await peer.ask("hi", seconds=0.3)

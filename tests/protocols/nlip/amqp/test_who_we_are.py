@@ -84,7 +84,7 @@ async def why_not(url: str, *, tls: ssl.SSLContext | None = None, external: bool
     return str(left.value)
 
 
-async def test_a_password_is_kept_from_a_broker_that_only_lets_nobodies_in() -> None:
+async def test_a_password_is_not_sent_to_a_broker_that_only_accepts_anonymous_clients() -> None:
     async with offering("ANONYMOUS") as broker:
         said = await why_not(f"amqp://alice:s3cret@127.0.0.1:{broker.port}")
     assert said == (
@@ -102,7 +102,7 @@ async def test_an_offer_that_comes_byte_by_byte_is_read_all_the_same() -> None:
     assert bytes(broker.heard) == SASL
 
 
-async def test_a_broker_that_asks_nobody_who_he_is_is_left_by_one_who_is_somebody() -> None:
+async def test_a_client_with_credentials_leaves_a_broker_that_does_not_authenticate() -> None:
     async with saying(PLAIN_AMQP) as broker:
         assert (await why_not(f"amqp://alice:s3cret@127.0.0.1:{broker.port}")).endswith("it offers none")
     assert bytes(broker.heard) == SASL
@@ -140,7 +140,7 @@ def server_side(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-async def test_one_who_is_known_by_a_certificate_is_not_let_in_as_nobody(authority: Authority) -> None:
+async def test_a_client_with_a_certificate_never_falls_back_to_anonymous(authority: Authority) -> None:
     tls = authority.context("sabir")
     for offer in (("ANONYMOUS",), ("PLAIN", "ANONYMOUS")):
         async with offering(*offer, tls=server_side(authority)) as broker:

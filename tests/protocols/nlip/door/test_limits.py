@@ -36,7 +36,7 @@ def json_of(value: object) -> bytes:
     return nlip._encode(value)
 
 
-def test_a_name_that_stands_twice_among_very_many_costs_no_more_than_the_others() -> None:
+def test_a_duplicate_name_among_very_many_costs_no_more_than_the_others() -> None:
     keys = ",".join(f'"k{number}":1' for number in range(60_000))
     body = b'{"Format":"structured","subformat":"json","content":{"k0":2,%s}}' % keys.encode()
     began = time.process_time()
@@ -201,7 +201,7 @@ def test_a_long_text_is_read_however_it_is_spelled(words: str, separators: tuple
             assert nlip.decode(body).content == words
 
 
-def test_a_duplicate_field_is_found_beside_a_long_text() -> None:
+def test_a_duplicate_field_is_found_next_to_a_long_text() -> None:
     """D-03, also where the text is left out of the check."""
     words = json.dumps("word, " * 20_000)
     for body in (

@@ -52,7 +52,7 @@ def on_disk(home: Path) -> int:
     return sum(path.stat().st_size for path in (home / "uploads").iterdir())
 
 
-async def test_places_asked_for_on_two_nodes_at_once_are_no_more_than_one_would_give(
+async def test_two_nodes_together_grant_no_more_upload_addresses_than_one(
     nodes: list[Served], http: httpx2.AsyncClient
 ) -> None:
     given = await asyncio.gather(*(place(http, nodes[number % 2]) for number in range(4 * PLACES)))
@@ -64,7 +64,7 @@ async def test_places_asked_for_on_two_nodes_at_once_are_no_more_than_one_would_
 
 
 @pytest.mark.parametrize("announced", [True, False])
-async def test_bytes_that_come_to_two_nodes_at_once_are_no_more_than_one_would_take(
+async def test_two_nodes_together_accept_no_more_bytes_than_one(
     nodes: list[Served], http: httpx2.AsyncClient, home: Path, announced: bool
 ) -> None:
     size = BYTES // 5

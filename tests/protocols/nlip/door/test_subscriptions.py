@@ -139,7 +139,7 @@ def test_the_turns_of_a_long_conversation_are_notified_once_each(serve: Serve, h
     assert [labelled(item, "event")["asked"] for item in again[:-1]] == asked[7:]
 
 
-def test_who_has_many_tasks_is_notified_of_all(serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_with_many_tasks_is_notified_of_all(serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription, "TASKS", 3)
     url = serve(Gateway(stepping, weather, home=home, identity=Known())).url  # type: ignore[arg-type]
     ann = token("ann", "authentication")
@@ -151,7 +151,9 @@ def test_who_has_many_tasks_is_notified_of_all(serve: Serve, home: Path, monkeyp
 
 
 @pytest.mark.parametrize("topic", ["agent:weather", "group:weather", "topic:weather/storms"])
-def test_only_who_may_use_an_agent_through_this_door_subscribes_to_it(serve: Serve, home: Path, topic: str) -> None:
+def test_a_subscription_needs_the_right_to_use_the_agent_through_this_door(
+    serve: Serve, home: Path, topic: str
+) -> None:
     rules = (
         Rule(roles=("known",), agents=("weather",), doors=("mcp",)),
         Rule(roles=("known",), agents=("stepping",)),

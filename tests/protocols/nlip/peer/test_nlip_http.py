@@ -168,7 +168,7 @@ async def test_error_bodies_of_others_are_reported_and_do_no_harm(body: Any, sai
 
 
 @pytest.mark.parametrize("body", ["<h1>It works</h1>", "", "[]", '{"hello": "world"}', b"\x00\x01"])
-async def test_an_answer_that_is_no_nlip_is_a_protocol_error(body: Any) -> None:  # http-032, CORE-6.1
+async def test_an_answer_that_is_not_nlip_is_a_protocol_error(body: Any) -> None:  # http-032, CORE-6.1
     async with raw_server(lambda heard, n: http(200, body, content_type="text/html")) as server:
         async with connect(server.url) as peer:
             with pytest.raises(PeerUnreadable, match="not an NLIP message"):
@@ -295,7 +295,7 @@ def test_credentials_in_the_address_are_refused() -> None:
 # -- the wire, shown ------------------------------------------------------------------------------
 
 
-async def test_the_wire_is_shown_to_those_who_look_without_credentials() -> None:
+async def test_the_wire_is_shown_without_credentials() -> None:
     seen: list[tuple[str, bytes]] = []
     async with raw_server(locked) as server:
         mine = (Identity("*", "Bearer blue", at_once=True),)

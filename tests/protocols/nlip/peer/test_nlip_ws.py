@@ -41,7 +41,7 @@ async def pieces(turn: Turn) -> Any:
 
 
 @pytest.mark.parametrize("path", ["", "/nlip/ws", "/nlip/ws/text", "/nlip/counting/ws"])
-async def test_a_conversation_goes_on_over_one_connection(serve: Serve, home: Path, path: str) -> None:
+async def test_a_conversation_continues_over_one_connection(serve: Serve, home: Path, path: str) -> None:
     served = serve(Gateway(counting, home=home))
     async with connect(served.ws_url + path) as peer:
         assert (await peer.ask("hi")).text == "hi, after 0, 0 bytes"
@@ -269,7 +269,7 @@ async def test_a_server_that_does_not_list_our_fields_is_sent_none() -> None:  #
     assert {message.extra for message in heard} == {None}
 
 
-async def test_what_is_no_trace_context_goes_no_further(serve: Serve, home: Path) -> None:
+async def test_an_invalid_trace_context_is_not_forwarded(serve: Serve, home: Path) -> None:
     @agent(name="traced")
     async def traced(turn: Turn) -> str:
         return str(turn.trace)

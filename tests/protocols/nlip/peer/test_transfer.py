@@ -44,7 +44,7 @@ async def test_what_is_uploaded_comes_back_by_download(serve: Serve, home: Path,
     assert got.read_bytes() == data
 
 
-async def test_an_upload_goes_on_after_the_connection_broke(serve: Serve, home: Path) -> None:
+async def test_an_upload_continues_after_the_connection_broke(serve: Serve, home: Path) -> None:
     served = serve(Gateway(mirror, home=home))
     data = bytes(range(256)) * 16_000
     passed: Counter[int] = Counter()

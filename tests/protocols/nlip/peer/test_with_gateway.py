@@ -115,7 +115,7 @@ async def test_a_task_is_polled_until_it_ends(serve: Serve, home: Path, paying: 
     assert heads[2].startswith(b"GET /nlip/tasks/")
 
 
-async def test_work_is_looked_for_as_who_asked_for_it(serve: Serve, home: Path, paying: Agent) -> None:
+async def test_a_task_is_polled_with_the_credentials_of_its_caller(serve: Serve, home: Path, paying: Agent) -> None:
     """The identity of the call goes with every request of it, and before the one that the peer has by itself."""
     gateway = Gateway(paying, home=home, guard=GuardSettings(IdentitySettings(anonymous=False)))
     served = serve(gateway)

@@ -65,7 +65,7 @@ def spelled(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", CASES)
-def test_an_envelope_comes_back_as_it_was(value: dict[str, Any]) -> None:
+def test_an_envelope_comes_back_unchanged(value: dict[str, Any]) -> None:
     message = envelope.decode(json.dumps(value).encode())
     assert message is not None
     assert msgspec.json.decode(envelope.encode(message)) == spelled(value)
@@ -78,7 +78,7 @@ def test_the_classes_of_the_design_read_what_is_written(value: dict[str, Any]) -
     schema.NLIPMessage.model_validate_json(envelope.encode(message))
 
 
-def test_the_parts_are_those_of_the_table() -> None:
+def test_the_parts_match_the_table_of_the_documentation() -> None:
     value = made({"query": "hi"}, token={"session_id": "s", "context_token": "c", "state_token": "t"},
                  control={"timeout": 3, "authentication": "key"}, tool_calls=[CALL])  # fmt: skip
     message = envelope.decode(json.dumps(value).encode())
@@ -180,7 +180,7 @@ def test_an_unknown_version_is_an_error() -> None:  # G-12
         envelope.decode(json.dumps(made({}, format={"schema_version": "3"})).encode())
 
 
-def test_other_messages_are_no_envelopes() -> None:
+def test_other_messages_are_not_envelopes() -> None:
     for body in (b'{"format":"text","control":true}', b"{", b'"control"', b'[{"format":{}, "control":{}}]'):
         assert envelope.decode(body) is None
     assert envelope.decode(json.dumps(made({"query": "x"})).encode(), limits=Limits(body=10)) is None

@@ -158,7 +158,7 @@ def test_a_session_context_goes_round_and_keeps_the_conversation(client: httpx2.
     assert "pie" in second["_meta"]["decontextualized_query"]
 
 
-def test_a_question_back_is_an_elicitation_and_its_answer_goes_on(client: httpx2.Client) -> None:
+def test_a_question_back_is_an_elicitation_and_its_answer_continues_the_turn(client: httpx2.Client) -> None:
     body = ask(client, "paint", "/ask/asker")
     assert body["_meta"]["response_type"] == "Elicitation"
     assert body["elicitation"]["questions"][0] == {
@@ -186,7 +186,7 @@ def test_a_question_back_in_a_stream_ends_it(client: httpx2.Client) -> None:
     assert answer["content"][0]["text"] == "You chose red."
 
 
-def test_a_site_asks_for_the_facet_that_splits_best_and_goes_on_with_the_answer_w10(client: httpx2.Client) -> None:
+def test_a_site_asks_for_the_facet_that_splits_best_and_continues_with_the_answer_w10(client: httpx2.Client) -> None:
     knows = {"api_version": "0.54"}
     body = ask(client, "recipes", "/ask/harbour", meta=knows)
     [question] = body["elicitation"]["questions"]
@@ -332,7 +332,7 @@ def test_who_compares_only_the_beginning_of_a_long_text(
     assert (refused.status_code, refused.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
-def test_who_tells_every_way_to_each_agent(client: httpx2.Client, gateway: Served) -> None:
+def test_who_lists_every_address_of_each_agent(client: httpx2.Client, gateway: Served) -> None:
     rows = client.get("/who", params={"query": ""}).json()["results"]
     ways = {(row["protocol"], row["endpoint"]) for row in rows if row["definition"]["name"] == "asker"}
     web, socket = gateway.url, gateway.url.replace("http", "ws", 1)

@@ -227,7 +227,7 @@ def test_respond_async_is_a_promise_at_once(home: Path, kitchen: Kitchen) -> Non
         assert got["content"][0]["text"] == "You said: soup"
 
 
-def test_fast_work_is_no_promise(home: Path, kitchen: Kitchen) -> None:
+def test_fast_work_is_not_a_promise(home: Path, kitchen: Kitchen) -> None:
     with open_kitchen(made(home, kitchen), kitchen) as served:
         assert ask(served, path="/ask/echo").status_code == 200
 
@@ -239,7 +239,7 @@ def test_a_stream_with_a_time_limit_ends_with_the_promise(home: Path, kitchen: K
         assert heard[2][1]["promise"]["token"] and heard[2][1]["_meta"]["response_type"] == "Promise"
 
 
-def test_a_stream_with_progress_goes_on_without_a_promise(home: Path, kitchen: Kitchen) -> None:
+def test_a_stream_with_progress_continues_without_a_promise(home: Path, kitchen: Kitchen) -> None:
     gateway = made(home, kitchen)
     next(door for door in gateway.doors if door.name == "nlweb").wait = 0.2  # type: ignore[attr-defined]
     with open_kitchen(gateway, kitchen) as served:
@@ -257,7 +257,7 @@ def test_a_promise_that_asks_back_is_an_elicitation(home: Path, kitchen: Kitchen
         assert asked["elicitation"]["questions"][0]["options"] == ["rare", "done"]
 
 
-def test_an_answer_after_which_the_work_goes_on_for_long_is_a_promise_too(home: Path, kitchen: Kitchen) -> None:
+def test_an_answer_whose_turn_takes_long_to_end_is_a_promise_too(home: Path, kitchen: Kitchen) -> None:
     with open_kitchen(made(home, kitchen), kitchen) as served:
         asked = ask(served, path="/ask/cook", wait=5).json()
         assert asked["_meta"]["response_type"] == "Elicitation"

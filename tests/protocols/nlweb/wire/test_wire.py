@@ -202,7 +202,7 @@ def test_the_flat_request_is_refused_with_its_own_nested_form_w7() -> None:
 
 
 @pytest.mark.parametrize("session", ["abc", 5, [1], True])
-def test_a_flat_request_with_a_section_that_is_no_object_is_shown_a_nested_form_w7(session: object) -> None:
+def test_a_flat_request_with_a_section_that_is_not_an_object_is_shown_a_nested_form_w7(session: object) -> None:
     flat = {"query": "soup", "meta": {"session_context": session}, "conversation_id": "c"}
     with pytest.raises(BadMessage, match="nested form"):
         nlweb.decode_ask(json.dumps(flat).encode())
@@ -287,7 +287,7 @@ def test_a_result_that_fits_no_model_is_sent_and_not_blamed_on_the_caller() -> N
     assert item["name"] == {"en": "x"} and item["url"] == ["u"]
 
 
-def test_an_agent_that_is_no_site_gives_its_text() -> None:
+def test_an_agent_that_is_not_a_site_returns_its_text() -> None:
     assert answer_to(Message.text("hello"))["content"][0]["text"] == "hello"
     results = answer_to(Message.text("hello"), prefer={"response_format": "conv_search"})["results"]
     assert [(result["@type"], result["text"]) for result in results] == [("Answer", "hello")]

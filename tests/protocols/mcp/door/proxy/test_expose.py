@@ -104,7 +104,7 @@ async def named(client: Client) -> dict[str, dict[str, Any]]:
 # -- listed -------------------------------------------------------------------------------------------
 
 
-async def test_a_tool_stands_there_as_its_server_describes_it(front: Served) -> None:
+async def test_a_tool_is_listed_as_its_server_describes_it(front: Served) -> None:
     async with talking(front) as client:
         tools = await named(client)
     answer = tools["shelf-lookup"]
@@ -230,7 +230,7 @@ async def test_what_the_server_asks_is_asked_of_the_client(front: Served, mode: 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("action", ["accept", "decline"])
-async def test_who_is_sent_to_an_address_is_sent_there_by_the_client(front: Served, mode: str, action: Any) -> None:
+async def test_url_elicitation_is_passed_on_to_the_client(front: Served, mode: str, action: Any) -> None:
     asked: list[Any] = []
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
