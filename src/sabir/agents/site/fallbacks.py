@@ -31,6 +31,7 @@ from .narrowing import is_period
 from .sentences import quoted_from
 from .subject import ASKING, Subject
 from .weighing import Row, can_be_weighed, unexplained, weigh
+from .whether_so import state_whether
 
 if TYPE_CHECKING:
     from .search import Finding
@@ -65,6 +66,7 @@ async def fall_back(finding: Finding) -> None:
         weigh(finding, *await _all_rows(finding))
     if not finding.is_stated and _TO_BUY.search(finding.question):
         _keep_sold(finding)
+    await state_whether(finding)
     await state_likely(finding)
 
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sabir.search import Hit, OfType, SearchQuery, from_text
+from sabir.search.answers.leaning import says_yes_or_no
 from sabir.search.answers.reading import kind_asked, statements
 from sabir.search.answers.statements import answered_by, stated_fact
-from sabir.search.query.asking import Asked, asked, begins_open, is_yes_no
+from sabir.search.query.asking import Asked, asked, asks_whether, begins_open, is_yes_no
 from sabir.search.query.field_names import is_kin
 from sabir.search.query.relaxing import asks_elsewhere
 from sabir.search.query.stated import in_english, item_language
@@ -96,6 +97,8 @@ async def likely_answer(question: SiteQuestion) -> Subject | None:
     if leader.item != chosen.hit.item and wanted.fields and stated_fact(leader.item, wanted, question.language):
         return None  # the best match is shown with the fact
     if "Question" in chosen.hit.item.types:
+        if says_yes_or_no(chosen.hit.item.description) and asks_whether(question.asked or english, english):
+            return None  # that it is asked the same is for ``whether_so`` to decide
         answer = answered_by(english, chosen.hit.item, question.language)
         return Subject(chosen.hit, Asked(("acceptedanswer",)), english, answer)
     fields = wanted.fields or ("articlebody",)

@@ -56,6 +56,12 @@ def opposes(word: str, said: Collection[str]) -> bool:
     return not OPPOSITE.get(word, frozenset()).isdisjoint(said) or any(f"{start}{word}" in said for start in _NEGATIVE)
 
 
+def with_sides(words: Sequence[str], question: str, sentence: str) -> tuple[str, ...]:
+    """Some words of a question, and those of its words that rule out another, if a sentence has them: "inside"."""
+    there = tokens(sentence)
+    return (*words, *(word for word in tokens(question) if word in OPPOSITE and word in there and word not in words))
+
+
 # "Do I have to bring a towel?" is denied by "Towels are included.", and not affirmed by "Bring a friend.".
 _OBLIGES: Final = re.compile(
     r"\b(?:do|does|will|must|should)\s+(?:i|we|you|they|he|she|one|\w+s?)\s+(?:have\s+to|need|require)|^\W*must\b"
@@ -92,8 +98,7 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
     if must and not _MUST.search(sentence):  # "no audition" denies that one must; "not refunded" says nothing of it
         return False if _GIVEN.search(sentence) or _is_none(sentence, words, same) else None
     rows = [(clause, tokens(clause)) for clause in clauses(sentence)]
-    # The first word is what the question is about: "can I drink water before a fasting test?".
-    counts = [(sum(_has(word, said, same) for word in words), _has(words[0], said, same)) for _, said in rows]
+    counts = _counts(rows, words, same)
     highest = max(counts, default=(0, False))
     if not highest[0]:
         return None
@@ -104,6 +109,26 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
     }
     is_so = verdicts.pop() if len(verdicts) == 1 else None
     return None if must and is_so and not _MUST.search(sentence) else is_so
+
+
+def _counts(rows: Sequence[tuple[str, Sequence[str]]], words: Sequence[str], same: Same) -> list[tuple[int, bool]]:
+    """How many of some words each clause has, and whether it has the first, which is what the question is about: "can
+    I drink water before a fasting test?".
+
+    A clause that goes on after a "but not" leaves out what was said before: "dogs are welcome in the garden, but not
+    inside". It counts with that, if it has a word of its own.
+    """
+    counts: list[tuple[int, bool]] = []
+    before = frozenset[str]()
+    for clause, said in rows:
+        own = frozenset(word for word in words if _has(word, said, same))
+        whole = own | before if own - before and _GOES_ON.match(clause) else own
+        counts.append((len(whole), words[0] in whole))
+        before = own
+    return counts
+
+
+_GOES_ON: Final = re.compile(r"\W*(?:not|never|except|nicht|kein\w*|pas|no)\b", re.IGNORECASE)
 
 
 def _is_none(sentence: str, words: Sequence[str], same: Same) -> bool:

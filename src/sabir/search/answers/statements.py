@@ -28,7 +28,7 @@ from .facts import in_language, money, value_of
 from .fields import is_so_by
 from .fields import written as written_in_field
 from .offers import named_offer
-from .polarity import refuses, says
+from .polarity import refuses, says, with_sides
 from .reading import KIND_OF_PEOPLE, KIND_OF_WEIGHT, has, same, statements, telling
 
 _MAX_LISTED: Final = 20
@@ -332,7 +332,7 @@ def decided(item: Item, asked: Asked, known_diets: bool, language: str = "en") -
     holds_all = all(answers)
     word = (_YES if holds_all else _NO)[language]
     if not asked.conditions:
-        return _in_its_words(item, asked.unread, word, _NO[language])
+        return _in_its_words(item, asked, word, _NO[language])
     why = _reason(item, asked.conditions, language)
     return f"{word}{_STOP.get(language, '. ')}{why}".strip()
 
@@ -362,15 +362,15 @@ _DENIES: Final = re.compile(
 )
 
 
-def _in_its_words(item: Item, words: tuple[str, ...], yes: str, no: str) -> str:
-    """The sentence of an item that has most of the words; yes, where it has them all and denies nothing; no, where it
-    denies them."""
-    whole = list(sentences(f"{item.description}\n{item.text}"))
+def _in_its_words(item: Item, asked: Asked, yes: str, no: str) -> str:
+    """The sentence of an item that has most of the unread words; yes, where it has them all and denies nothing; no,
+    where it denies them."""
+    words, whole = asked.unread, list(sentences(f"{item.description}\n{item.text}"))
     best = max(whole, key=lambda sentence: len(set(words).intersection(tokens(sentence))), default="")
     said = set(words) & set(tokens(best))
     if not said:
         return f"{yes}. {described(item)}"
-    is_so = says(best, words, same) if len(said) == len(words) else None
+    is_so = says(best, with_sides(words, asked.words, best), same) if len(said) == len(words) else None
     if is_so is None:
         return f"{item.name}: {best}"
     return f"{yes if is_so else no}. {best}"

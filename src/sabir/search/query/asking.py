@@ -278,3 +278,34 @@ def is_yes_no(question: str) -> bool:
 def begins_open(question: str) -> bool:
     """Whether a question begins with "how", "when", "where" and the like."""
     return _OPEN.match(question) is not None
+
+
+def asks_whether(question: str, english: str) -> bool:
+    """Whether a question, also read in English, is to be answered by yes or no, however it begins: "my cat stays
+    indoors, does she need jabs?", "on peut louer une raquette ?"."""
+    is_abroad = english != question
+    if begins_open(english) or _TELL.search(english) or (is_abroad and _WH_ABROAD.search(question)):
+        return False
+    if is_yes_no(english) or asks_whether_there(question) or asks_whether_there(english):
+        return True
+    inverted = _INVERTED.search(english)
+    if inverted is not None:
+        return _WH.search(english[: inverted.start()]) is None
+    return is_abroad and question.rstrip().endswith(_ASKING) and _WH.search(english) is None
+
+
+_ASKING: Final = ("?", "か", "か？", "か。")
+_TELL: Final = re.compile(
+    r"\b(?:tell|know|say|explain|show)\s+(?:me\s+|us\s+)?(?:what|which|who|whose|when|where|why|how)\b", re.IGNORECASE
+)
+_WH: Final = re.compile(r"\b(?:what|whats|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE)
+_WH_ABROAD: Final = re.compile(
+    r"\b(?:qué|cuál\w*|cuánt\w*|dónde|cuándo|quién\w*|cómo|quels?|quelles?|combien|où|quand|comment|pourquoi"
+    r"|qui|quoi|wer|wen|wem|was|wie|wo|wann|wohin|woher|welche[rsnm]?|warum|wieviele?)\b|何|いつ|どこ|誰|いくら|どう|どの|どれ",
+    re.IGNORECASE,
+)
+_INVERTED: Final = re.compile(
+    r"(?:^|[\s,;:–-])(?:is|are|do|does|did|can|could|may|must|will|would|should|has|have)\s+"
+    r"(?:i|we|you|they|he|she|it|that|those|there|one|my|our|your|the|this)\b",
+    re.IGNORECASE,
+)

@@ -27,6 +27,7 @@ _CLOCK: Final = re.compile(
     r"|時(?:(?P<minute>[0-5]?\d)分|(?P<half>半))?(?!間))",
     re.IGNORECASE,
 )
+_SPANISH_YES: Final = re.compile(r"\bsí\b", re.IGNORECASE)  # without its accent, it is "if"
 _BETWEEN: Final[Mapping[str, re.Pattern[str]]] = {
     "de": re.compile(r"(?<=\w)\s+bis\s+(?=[\d\w])"),
     "es": re.compile(r"(?<=\w)\s+(?:a|al)\s+(?:las?\s+)?(?=[\d\w])"),
@@ -43,7 +44,7 @@ def in_english(text: str, language: str) -> str:
     """A sentence with its words for whether, when and how much in English; unchanged, if it is in English."""
     if language not in LANGUAGES or language == "en":
         return text
-    timed = _CLOCK.sub(_clock, text)
+    timed = _CLOCK.sub(_clock, _SPANISH_YES.sub("yes", text) if language == "es" else text)
     terms, pattern = _terms(language)
     plain = fold_length_kept(timed.replace("’", "'"))
     pieces: list[str] = []
