@@ -7,8 +7,12 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from sabir.agents.site.ranking import led, settled
-from sabir.search import Hit, Item
+from sabir.agents.site.agent import Site
+from sabir.agents.site.ranking import evened, led, settled
+from sabir.events import Reply
+from sabir.message import Message
+from sabir.search import Hit, Item, LocalIndex
+from sabir.turn import Turn
 
 
 def hits(*scores: float) -> list[Hit]:
@@ -74,3 +78,41 @@ async def test_a_model_is_read_to_its_end_and_shows_no_more_than_the_page() -> N
     found = hits(90, 80, 70, 60)
     assert ids([hit async for hit in led(speaking(), found, given(found), 2)]) == ["0", "1"]
     assert heard == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("order", ["cheapest", "most expensive"])
+async def test_scores_never_rise_in_the_order_that_is_asked_for(order: str) -> None:
+    index = LocalIndex(None, None)
+    rows = (
+        ("Oak table", "A table of oak.", 5),
+        ("Round oak table", "A round table of oak.", 7),
+        ("Oak table with a drawer and a shelf", "Table of oak for rooms that are not round", 9),
+    )
+    await index.put(
+        [
+            Item(
+                name,
+                "s",
+                name,
+                ("Product",),
+                description=words,
+                fields={"offers": {"price": price, "priceCurrency": "EUR"}},
+            )
+            for name, words, price in rows
+        ]
+    )
+    site = Site(index, questions=False)
+    [reply] = [
+        event
+        async for event in site(Turn(Message.text(f"{order} round table of oak with a shelf")))
+        if isinstance(event, Reply)
+    ]
+    shown = [part.value for part in reply.message.parts if part.label == "result"]
+    scores = [row["score"] for row in shown]
+    assert len(shown) > 1 and scores == sorted(scores, reverse=True)
+
+
+def test_an_order_by_a_field_is_kept_and_its_scores_even() -> None:
+    even = evened(hits(40, 50, 45, 39))
+    assert ids(even) == ["0", "1", "2", "3"]
+    assert [hit.score for hit in even] == [45, 45, 45, 39]

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import msgspec
 
 from sabir.search import Condition, Hit
+from sabir.search.engine.rank import falling
 from sabir.search.items.attributes import recalled
 from sabir.search.items.types import is_a
 from sabir.search.query.conditions import meets
@@ -103,6 +104,13 @@ async def led(
 
 def _identity(hit: Hit) -> tuple[str, str]:
     return hit.item.site, hit.item.id
+
+
+def evened(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The same order, such as that of prices, with scores that never rise: where one would, neighbours get their
+    mean."""
+    scores = falling([hit.score for hit in hits])
+    return tuple(hit if hit.score == score else rescored(hit, score) for hit, score in zip(hits, scores, strict=True))
 
 
 def rescored(hit: Hit, score: float) -> Hit:

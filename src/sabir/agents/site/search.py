@@ -68,6 +68,7 @@ from .narrowing import (
 from .nearly import find_for_anybody, find_nearly
 from .own_words import SiteWords
 from .quoting import site_answer
+from .ranking import evened
 from .reader import denied
 from .request import SiteAsk
 from .spoken import SpokenQuestion
@@ -585,7 +586,7 @@ class Finding(SpokenQuestion):
 
     def in_order(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         order = self.parsed.order
-        return reordered(hits, order, mixed=not self.parsed.text) if order and hits else tuple(hits)
+        return evened(reordered(hits, order, mixed=not self.parsed.text)) if order and hits else tuple(hits)
 
     @property
     def _depth(self) -> int:
