@@ -43,7 +43,7 @@ from sabir.errors import SabirError, TurnFailed
 from sabir.events import Delta, Event, Fault, Field, Progress, Question, Reply
 from sabir.message import Message, Part, json_part, text_part
 from sabir.misfits import misfit
-from sabir.search import Engine, Hit, OnSite, Quote, SearchQuery, from_text, result
+from sabir.search import Engine, Hit, Item, OnSite, Quote, SearchQuery, from_text, result
 from sabir.search.answers import clarify as elicit
 from sabir.search.answers import extract
 from sabir.search.answers.facts import facts
@@ -59,6 +59,7 @@ from sabir.search.query.relaxing import inner, is_time, without_asides
 from sabir.search.query.words import content_words, spaced
 from sabir.turn import PastTurn, Turn
 
+from .features import named_features
 from .following import compared, continued, held_to, kept_to
 from .grounding import grounded
 from .model import SiteModel
@@ -486,7 +487,8 @@ class _Search(Finding):
             borne = tuple(quote for item in written if (quote := grounded(item, self.hits)))
             if borne:
                 return borne
-        return self._by_field(_SUMMED if mode == "summarize" else _GENERATED) or rule(about, self.hits)
+        count = _SUMMED if mode == "summarize" else _GENERATED
+        return self._by_field(count) or self._by_feature(count) or rule(about, self.hits)
 
     def _stated(self) -> tuple[Quote, ...]:
         """The fact that the question asks for, which is the whole answer."""
@@ -502,9 +504,12 @@ class _Search(Finding):
         by_fields = self.parsed.conditions or self.parsed.order or self.parsed.about
         if not by_fields or not all(stated for _, stated in rows):
             return ()
-        return tuple(
-            Quote(f"{item.name}: {', '.join(stated.values())}.", item.id, item.name, item.page) for item, stated in rows
-        )
+        return tuple(_quote_of(item, ", ".join(stated.values())) for item, stated in rows)
+
+    def _by_feature(self, count: int) -> tuple[Quote, ...]:
+        """The features of the results that the question names; without the results that do not state them."""
+        rows = [(hit.item, named_features(hit.item, self.parsed)) for hit in self.hits[:count]]
+        return tuple(_quote_of(item, stated) for item, stated in rows if stated)
 
     async def _tried(self, call: Awaitable[T], otherwise: T, seconds: float = _MODEL_SECONDS) -> T:
         """The result within half of the remaining time, or the fallback."""
@@ -530,6 +535,10 @@ class _Search(Finding):
                     return
                 yield piece
                 end = time.monotonic() + min(self._patience, self.turn.remaining / 2)
+
+
+def _quote_of(item: Item, stated: str) -> Quote:
+    return Quote(f"{item.name}: {stated}.", item.id, item.name, item.page)
 
 
 def _question_of(past: PastTurn) -> str:
