@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from sabir.search import LocalIndex, MiniLM, ingest
+from sabir.agents.site.stating import SiteQuestion
+from sabir.agents.site.subject import Subject
+from sabir.agents.site.whether_so import Evidence, Ruling, overruled
+from sabir.search import Hit, Item, LocalIndex, MiniLM, ingest
 from sabir.search.answers.leaning import agrees, clause_meant
 from sabir.search.answers.polarity import says
 from sabir.search.answers.reading import same
-from sabir.search.query.asking import asks_whether
+from sabir.search.query.asking import Asked, asks_whether
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.stated import in_english
+from sabir.search.query.words import tokens
 
-from .asking import Judged, answered, says_no, says_yes
+from .asking import NOW, Judged, answered, says_no, says_yes
 
 SITE = "https://hostel.example"
 # By language: the site's own questions with their answers, and pages with what they say.
@@ -195,3 +199,36 @@ def test_yes_and_no_at_the_start_of_an_answer_are_read_in_every_language(
 ) -> None:
     for text in (sentence, *((in_english(sentence, language),) if is_so else ())):
         assert agrees(text, is_so=is_so) and not agrees(text, is_so=not is_so)
+
+
+RULED = "Yes. The Café: open 9:00 to 17:00."
+
+
+@pytest.mark.parametrize(
+    ("stated", "evidence", "overrules"),
+    [
+        (RULED, "The café is closed on 25 December.", True),
+        ("No. The Café: open on weekdays.", "The café is closed on 25 December.", False),  # they agree
+        (
+            "Yes. The café is closed on 25 December.",
+            "The café is closed on 25 December.",
+            False,
+        ),  # one sentence, read twice
+        ("Yes. The Café: open at Christmas.", "The café is closed on 25 December.", False),  # it is not about Christmas
+        ("Yes. The Café: pets – no.", "The café is closed on 25 December.", False),  # a field that says no
+    ],
+)
+async def test_a_rule_is_overruled_by_another_statement_that_has_all_that_it_has(
+    stated: str, evidence: str, overrules: bool
+) -> None:
+    item = Item(id="a", site="s", types=("WebPage",), name="The Café", description="", text="", fields={})
+    hit = Hit(item, 50.0)
+    subject = Subject(hit, Asked(), "is the café open at christmas", stated)
+    index = LocalIndex(None, None)
+    known = await index.fields()
+    question = SiteQuestion("is the café open at christmas", "en", index, (), known, NOW, subject=subject)
+    found = Ruling(
+        is_so=False, likely=0.9, evidence=Evidence(hit, 0, evidence, evidence, tokens(evidence)), share=0.9, leans=0.9
+    )
+    assert overruled(found, question) is overrules
+    await index.close()

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sabir.search import Hit, OfType, SearchQuery
-from sabir.search.answers.leaning import agrees, chance, leanings, says_yes_or_no
+from sabir.search.answers.leaning import agrees, chance, denies_by_field, leanings, says_yes_or_no
+from sabir.search.answers.polarity import opposes
 from sabir.search.answers.reading import telling
 from sabir.search.answers.statements import yes_or_no
 from sabir.search.query.asking import Asked, asks_whether, begins_open
@@ -69,47 +70,54 @@ class Evidence(NamedTuple):
 class Ruling(NamedTuple):
     is_so: bool
     likely: float  # that it is so, or that it is not
-    statement: Evidence
+    evidence: Evidence
     share: float  # how likely this statement decides
     leans: float  # how plainly
 
 
 async def state_whether(finding: Finding) -> None:
-    """Answer by yes or no, if nothing that is stated says so."""
-    is_own = not finding.filters and finding.ask.min_score is None
-    stated = finding.subject.statement if finding.subject is not None else ""
-    if not is_own or says_yes_or_no(stated) or asks_elsewhere(finding.question):
+    """Answer by yes or no, if nothing that is stated says so, or says the opposite with less reason."""
+    if finding.filters or finding.ask.min_score is not None or asks_elsewhere(finding.question):
         return
     question = finding.asked_of_site(await finding.engine.fields())
     if len(question.english) > MAX_LENGTH or not asks_whether(finding.question, question.english):
         return
-    found = await decided_subject(question)
-    if found is not None:
+    found = await ruling(question, FITTING, DOUBTING, LEANING)
+    if found is None or not _is_clear(found, question):
+        return
+    if question.subject is None or not says_yes_or_no(question.subject.statement) or overruled(found, question):
         finding.is_remote = False
-        await finding.state(found)
+        await finding.state(_stated(found, question))
 
 
-async def decided_subject(question: SiteQuestion) -> Subject | None:
-    """The thing whose statement decides a question, with yes or no; None if none does so clearly enough."""
-    found = await verdict(question, FITTING, DOUBTING, LEANING)
-    if found is None or found.likely < _LEAST or found.leans < _LEANS or found.share < _SHARE:
-        return None
-    statement, item = found.statement, found.statement.hit.item
-    if question.is_there and not statement.asked_here:
-        return None  # a sentence that speaks of a thing does not say that the site has it
+def _is_clear(found: Ruling, question: SiteQuestion) -> bool:
+    """Whether it is likely enough to be said; that a sentence speaks of a thing does not say that the site has it."""
+    is_likely = found.likely >= _LEAST and found.leans >= _LEANS and found.share >= _SHARE
+    return is_likely and (bool(found.evidence.asked_here) or not question.is_there)
+
+
+def overruled(found: Ruling, question: SiteQuestion) -> bool:
+    """Whether the opposite that a rule says is to be replaced: by another sentence with every word of the question that
+    the rule's has, if the rule's is no field that says no."""
+    subject = question.subject
+    if subject is None or agrees(subject.statement, is_so=found.is_so) or found.evidence.text in subject.statement:
+        return False
+    stated = tokens(in_english(subject.statement, item_language(subject.hit.item)))
+    there = found.evidence.all_words
+    asked = [word for word in telling(question.english) if _has(stated, word)]
+    return all(_has(there, word) or opposes(word, there) for word in asked) and not denies_by_field(subject.statement)
+
+
+def _stated(found: Ruling, question: SiteQuestion) -> Subject:
+    evidence, english = found.evidence, question.english
     said = yes_or_no(found.is_so, question.language)
-    if not statement.asked_here:
-        return Subject(
-            statement.hit,
-            Asked(("articlebody",), about=question.english),
-            question.english,
-            f"{said} {statement.written}",
-        )
-    answer = statement.text if agrees(statement.text, is_so=found.is_so) else f"{said} {statement.text}"
-    return Subject(statement.hit, Asked(("acceptedanswer",)), question.english, f"{answer} ({item.name})")
+    if not evidence.asked_here:
+        return Subject(evidence.hit, Asked(("articlebody",), about=english), english, f"{said} {evidence.written}")
+    answer = evidence.text if agrees(evidence.text, is_so=found.is_so) else f"{said} {evidence.text}"
+    return Subject(evidence.hit, Asked(("acceptedanswer",)), english, f"{answer} ({evidence.hit.item.name})")
 
 
-async def verdict(
+async def ruling(
     question: SiteQuestion, fitting: Sequence[float], doubting: Sequence[float], leaning: Sequence[float]
 ) -> Ruling | None:
     """What the statements of the site say together, by the given weights."""

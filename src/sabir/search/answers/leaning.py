@@ -132,3 +132,11 @@ _SAYS_NO: Final = re.compile(r"\W*(?:no|nein|non|いいえ)\b", re.IGNORECASE)
 def says_yes_or_no(answer: str) -> bool:
     """Whether an answer begins with yes or with no."""
     return agrees(answer, is_so=True) or agrees(answer, is_so=False)
+
+
+def denies_by_field(statement: str) -> bool:
+    """Whether a statement is a field that says no: "accepts reservations – no."."""
+    return _FIELD_SAYS_NO.search(statement) is not None
+
+
+_FIELD_SAYS_NO: Final = re.compile(r" – (?:no|nein|non|いいえ)\.$", re.IGNORECASE)
