@@ -587,5 +587,5 @@ async def test_when_every_node_is_about_to_stop_that_is_said(cluster: Cluster) -
     only = await cluster.node(agent(name="hotel")(lambda turn: "a room"), local)
     a = await cluster.node(local)
     only.exchange.closing = True
-    with pytest.raises(PeerUnavailable, match=r"hotel: (every node that has it is stopping|no node answers)"):
+    with pytest.raises(PeerUnavailable, match=r"hotel: (all nodes that serve it are stopping|no node answers)"):
         await Asker(a).ask("?", "hotel")

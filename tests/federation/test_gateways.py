@@ -502,7 +502,7 @@ async def test_a_gateway_that_lists_itself_is_reported(home: Path) -> None:
         port = served.port
     itself = {"me": RemoteGateway(f"http://127.0.0.1:{port}", refresh=0.1)}
     with serving(Gateway(named("a"), home=home, gateways=itself), port=port) as served:
-        until(lambda: "this gateway itself" in (served.gateway.remote_gateways["me"].unavailable or ""))
+        until(lambda: "the gateway's own address" in (served.gateway.remote_gateways["me"].unavailable or ""))
         assert list(served.gateway.agents) == ["a"]
 
 

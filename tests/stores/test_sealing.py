@@ -125,7 +125,7 @@ async def test_keys_rotate(kind: str, tmp_path: Path) -> None:
         store = await opened(address, OLD)
         await fill(store)
         await store.close()
-        with pytest.raises(ConfigError, match="this key does not open the store"):
+        with pytest.raises(ConfigError, match="this key does not decrypt the store"):
             await opened(address, NEW)
         rotated = await opened(address, NEW, OLD)
         await check_filled(rotated)

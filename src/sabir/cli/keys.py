@@ -24,7 +24,7 @@ _MAX_DAYS = 36_500.0
 def add(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     making = actions.add_parser("add", help="create a key, and print it (it cannot be shown again)")
-    making.add_argument("name", metavar="NAME", help="a name for the key, such as that of its owner")
+    making.add_argument("name", metavar="NAME", help="a name for the key, such as the name of its owner")
     making.add_argument(
         "--role", metavar="R", action="append", default=[], help="give the key this role; may be repeated"
     )

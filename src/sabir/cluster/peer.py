@@ -71,7 +71,7 @@ class BusPeer:
                 return
             except _NotBegun:
                 if not left:
-                    raise PeerUnavailable(self.card.name, "every node that has it is stopping") from None
+                    raise PeerUnavailable(self.card.name, "all nodes that serve it are stopping") from None
             except (PeerUnavailable, Unavailable):
                 if begun or not left or not self.card.repeatable:
                     raise
@@ -89,7 +89,7 @@ class BusPeer:
                     if piece == nodes.ELSEWHERE:
                         break
                     return nodes.decode_anonymity(piece).objection
-        raise PeerUnavailable(self.card.name, "every node that has it is stopping")
+        raise PeerUnavailable(self.card.name, "all nodes that serve it are stopping")
 
     async def _talk(self, turn: Turn, asked: bytes) -> AsyncIterator[Event]:
         name = self.card.name

@@ -191,7 +191,7 @@ async def _upload_place(target: HttpTarget) -> str:
         raise Skipped("it names none")
     place = answer.uris[0]
     if urlsplit(joined(target.url, place)).hostname != urlsplit(target.url).hostname:
-        raise Skipped("it is on another host, which was not given to be tested")
+        raise Skipped("it is on another host, which is not under test")
     return place
 
 

@@ -211,7 +211,7 @@ class Neighbour:
         where = GatewayAddress(self.settings.url, await self._shown())
         listing = await listed(where, self.settings.protocol)
         if listing.gateway == self._gateways.gateway:
-            raise PeerRefused(where.address, "this is this gateway itself; its agents are here already")
+            raise PeerRefused(where.address, "this is the gateway's own address; it serves these agents already")
         return listing
 
     async def _shown(self) -> dict[str, str]:

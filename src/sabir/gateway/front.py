@@ -107,7 +107,9 @@ class Front:
     def _check_cross_site(self) -> None:
         """Reject links, images and forms of other sites: the user did not ask for a turn."""
         if "*" not in self._origins:
-            raise Forbidden("pages of other sites may not ask here; add their origin to 'origins' in the configuration")
+            raise Forbidden(
+                "web pages of other sites may not use this gateway; add their origin to 'origins' in the configuration"
+            )
 
     def _check_origin(self, origin: bytes, host: bytes) -> None:
         value = origin.decode("latin-1").lower().rstrip("/")

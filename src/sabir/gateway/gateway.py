@@ -388,7 +388,7 @@ class Gateway:
             try:
                 await close()
             except Exception:
-                logger.exception("%s did not close as it should", getattr(close, "__qualname__", "traces"))
+                logger.exception("%s failed to close", getattr(close, "__qualname__", "traces"))
 
     async def _agents_changed(self) -> None:
         """Notify doors that agents were added, removed or changed."""

@@ -64,9 +64,9 @@ async def copy(
         await new.settle(await old.head())  # also copies a missing end of the chain
         for table, count in counts.items():
             if count != await new.count(table) or count != await old.count(table):
-                raise StoreUnavailable(f"copy: {table} has not arrived whole; nothing was copied")
+                raise StoreUnavailable(f"copy: {table} did not arrive completely; nothing was copied")
         if await old.last_hash() != await new.last_hash():
-            raise StoreUnavailable("copy: the audit chain has not arrived whole; nothing was copied")
+            raise StoreUnavailable("copy: the audit chain did not arrive completely; nothing was copied")
     return counts
 
 
@@ -135,7 +135,7 @@ def _warn_of_unreadable(tasks: list[Row]) -> None:
             check_task(task[body])
         except WRONG as exc:
             logger.warning(
-                "Task %s cannot be read (%s); it is copied as it is, and will be marked failed", task[row_id], exc
+                "Task %s cannot be read (%s); it is copied unchanged, and will be marked failed", task[row_id], exc
             )
 
 

@@ -132,7 +132,7 @@ class SealedContents(_Store):
         except ValueError:
             await self.close()
             raise ConfigError(
-                "encryption: this key does not open the store; name the one that sealed it in encryption.previous"
+                "encryption: this key does not decrypt the store; name the key that encrypted it in encryption.previous"
             ) from None
 
     # -- records ---------------------------------------------------------------------------------

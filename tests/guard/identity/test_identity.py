@@ -178,7 +178,7 @@ async def test_a_pass_ends_when_its_key_is_revoked(store: MemoryStore, clock: Cl
     assert (await identity.caller(HERE, (token,))).roles == {"staff"}
     await keys.revoke(key.id)
     clock.now += 5
-    with pytest.raises(Unauthenticated, match="is gone"):
+    with pytest.raises(Unauthenticated, match="was revoked"):
         await identity.caller(HERE, (token,))
 
 

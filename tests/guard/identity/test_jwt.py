@@ -470,9 +470,9 @@ async def test_a_token_with_an_uncheckable_binding_is_rejected(
         presented(token, proof(clock, token)),
         Credentials("192.0.2.1", f"Bearer {token}", certificate="CN=alice"),
     ):
-        with pytest.raises(Unauthenticated, match="cannot be checked here"):
+        with pytest.raises(Unauthenticated, match="that this gateway cannot check"):
             await known.caller(shown)
-    with pytest.raises(Unauthenticated, match="cannot be checked here"):
+    with pytest.raises(Unauthenticated, match="that this gateway cannot check"):
         await known.caller(Credentials("192.0.2.1"), (token_part(token, "authentication"),))
 
 

@@ -195,7 +195,7 @@ class Outbound:
         for text in found:
             address = _literal(text)
             if address is None:
-                raise Forbidden("this host has an address that cannot be read")
+                raise Forbidden("this host has an invalid address")
             self._check_address(address, name, port)
         if not found:
             raise PeerUnavailable(name[:100], "host not found")

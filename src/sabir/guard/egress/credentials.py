@@ -123,7 +123,7 @@ class OutgoingCredentials:
     async def _ask(self, service: Service, form: Mapping[str, str]) -> tuple[str, float]:
         assert service.token_url is not None and service.client is not None
         if self._fetcher is None:
-            raise ConfigError("services with a token_url need a way to fetch")
+            raise ConfigError("services with a token_url need a function that fetches")
         place = urlsplit(service.token_url).netloc.rpartition("@")[2]
         headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         if service.secret is not None:
@@ -141,9 +141,9 @@ class OutgoingCredentials:
             error = said.get("error") if isinstance(said, dict) else None
             raise PeerRefused(place, f"no token: {error if isinstance(error, str) else 'refused'}"[:200], answer.status)
         if not isinstance(said, dict) or not isinstance(said.get("access_token"), str):
-            raise PeerUnreadable(place, "its answer holds no token")
+            raise PeerUnreadable(place, "its answer has no token")
         if str(said.get("token_type", "bearer")).lower() not in ("bearer", "n_a"):
-            raise PeerUnreadable(place, "its token is of a kind that cannot be sent")
+            raise PeerUnreadable(place, "its token has an unsupported type")
         seconds = said.get("expires_in", 60)
         return said["access_token"], float(seconds) if isinstance(seconds, int | float) else 60.0
 

@@ -52,7 +52,7 @@ class Dpop:
             raise _wrong("is for another request")
         issued = claims.get("iat")
         if isinstance(issued, bool) or not isinstance(issued, int | float):
-            raise _wrong("does not say when it was made")
+            raise _wrong("does not say when it was issued")
         if abs(self._clock() - issued) > self._seconds:
             raise _wrong("is too old or too new")
         if not hmac.compare_digest(str(claims.get("ath")), _digest(token.encode())):
@@ -103,7 +103,7 @@ def _read(proof: str | None) -> tuple[dict[str, Any], jwk.Key]:
             raise _wrong("cannot be read")
         algorithm = header.get("alg")
         if header.get("typ") != "dpop+jwt" or algorithm not in ALGORITHMS or "crit" in header:
-            raise _wrong("is of a kind that is not read here")
+            raise _wrong("has an unsupported type")
         key = jwk.import_key({name: value for name, value in public.items() if isinstance(value, str)})
         if not jws.validate_compact(signature, key, [algorithm]):
             raise _wrong("has no valid signature")

@@ -38,9 +38,13 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if unknown or not self.algorithms:
             raise ValueError(f"algorithms: expected some of {', '.join(KEY_KINDS)}, not {', '.join(unknown) or 'none'}")
         if not self.audience:
-            raise ValueError("audience: expected at least one name; a token for anybody is a token for nobody")
+            raise ValueError(
+                "audience: expected at least one name; without one, tokens for other services would be accepted"
+            )
         if self.keys is None and any(KEY_KINDS[name] == "oct" for name in self.algorithms):
-            raise ValueError("algorithms: HS256 and its kin need the secret in keys; they cannot be published")
+            raise ValueError(
+                "algorithms: HS256, HS384 and HS512 need a shared secret in keys, because it cannot be published"
+            )
 
 
 class SubjectTokens:

@@ -45,7 +45,7 @@ class KeySource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if issuer.keys is None and fetcher is None:
-            raise ConfigError("an issuer without keys needs a way to fetch them")
+            raise ConfigError("an issuer without keys needs a function that fetches them")
         self._issuer = issuer
         self._fetcher = fetcher
         self._seconds = seconds

@@ -92,9 +92,9 @@ class JwtVerifier:
         header = signature.headers()
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms or str(header.get("typ", "")).lower() not in _TYPES:
-            raise self._wrong("is of a kind that is not read here")
+            raise self._wrong("has an unsupported type")
         if "crit" in header or not (kid is None or isinstance(kid, str)):
-            raise self._wrong("has a header that is not understood here")
+            raise self._wrong("has an unsupported header")
         keys = await self._source.matching(kid, algorithm)
         if _verifies(signature, keys, algorithm):
             return
@@ -107,7 +107,7 @@ class JwtVerifier:
         audience = claims.get("aud")
         named = [audience] if isinstance(audience, str) else audience
         if not isinstance(named, list) or not any(name in issuer.audience for name in named if isinstance(name, str)):
-            raise self._wrong("is meant for somebody else")
+            raise self._wrong("has another audience")
         until = _time(claims, "exp")
         if until is None or until + issuer.leeway <= now:
             raise self._wrong("has expired" if until is not None else "does not say until when it is good")
@@ -116,7 +116,7 @@ class JwtVerifier:
             if claim in claims and (since is None or since - issuer.leeway > now):
                 raise self._wrong("is not valid yet")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
-            raise self._wrong("does not say whose it is")
+            raise self._wrong("does not name its subject")
         issued = _time(claims, "iat")
         longest = issuer.longest_life if _thumbprint(claims) is None else None
         if longest is not None and (issued is None or until - issued > longest):
@@ -141,7 +141,7 @@ class JwtVerifier:
         as to a certificate (RFC 8705), cannot be checked here and are rejected (RFC 7800, 3.1)."""
         confirmation, thumbprint = caller.claims.get("cnf"), _thumbprint(caller.claims)
         if confirmation is not None and (thumbprint is None or set(confirmation) != {"jkt"}):
-            raise self._wrong("is bound to something that cannot be checked here")
+            raise self._wrong("is bound to something that this gateway cannot check")
         if thumbprint is None:
             if self._issuer.dpop or credentials.scheme("dpop") is not None:
                 raise self._wrong("is not bound to a key, and must be")

@@ -99,7 +99,9 @@ class Passes:
         if held.kind == "key":
             caller = await self._keys.caller_of(held.id.removeprefix(CALLER)) if self._keys is not None else None
         if caller is None:
-            raise Unauthenticated("the key that this authentication token was given for is gone", self.challenge)
+            raise Unauthenticated(
+                "the key that this authentication token was issued for was revoked or has expired", self.challenge
+            )
         return msgspec.structs.replace(caller, claims={"exp": held.until})
 
 

@@ -234,7 +234,7 @@ def card_at(url: str) -> bytes:
 async def test_a_card_may_not_send_us_elsewhere() -> None:
     async with answering(200, card_at("http://169.254.169.254/a2a")) as url:
         async with A2aPeer(url) as peer:
-            with pytest.raises(PeerUnreadable, match="names no interface to use here"):
+            with pytest.raises(PeerUnreadable, match="names no supported interface"):
                 await peer.ask("hi")
 
 

@@ -460,7 +460,7 @@ class A2aPeer(Peer):
         usable = [item for item in near if item.protocol_binding in self._bindings]
         if not usable:
             where = "elsewhere" if not near and card.supported_interfaces else "none that we speak"
-            raise PeerUnreadable(self.address, f"its card names no interface to use here ({where})")
+            raise PeerUnreadable(self.address, f"its card names no supported interface ({where})")
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(usable)
         self._service = service_origin(self.url if usable[0].protocol_binding == GRPC else usable[0].url)

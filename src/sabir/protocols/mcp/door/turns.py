@@ -119,7 +119,7 @@ class Turns:
     async def _resume(self, state: object, ctx: Context, context: McpRequestContext, ask: TurnRequest) -> OneTurn:
         opened = self.services.seal.open(_SEALED, state, context.caller.id)
         if opened is None:
-            raise MCPError(wire.INVALID_PARAMS, "requestState: not one that was given to this caller")
+            raise MCPError(wire.INVALID_PARAMS, "requestState: was not issued to this caller")
         about = msgspec.json.decode(opened)
         if about["a"] != ask.agent or about["m"] != ctx.method:
             raise MCPError(wire.INVALID_PARAMS, "requestState: it belongs to another request")

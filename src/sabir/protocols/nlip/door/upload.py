@@ -133,7 +133,7 @@ class UploadDoor(Door):
     ) -> None:
         """An upload without a control message before it, as nlip.js and nlip-server do: it starts a conversation."""
         if method not in ("POST", "PUT"):
-            raise NotFound("ask for a place to upload by a control message, or POST a file here")
+            raise NotFound("request an upload address with a control message, or POST a file here")
         conversation = uuid4().hex
         path, upload = await self.uploads.offer(conversation, caller)
         token = self.services.conversations.token(conversation, caller, Tokens())

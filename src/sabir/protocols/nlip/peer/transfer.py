@@ -131,12 +131,12 @@ class Transfer:
                         digest.update(block)
                         await asyncio.to_thread(file.write, block)
                         if file.tell() > max_bytes:
-                            raise PeerUnreadable(self._address, f"what it gives is larger than {max_bytes} bytes")
+                            raise PeerUnreadable(self._address, f"the file is larger than {max_bytes} bytes")
         except httpx2.RequestError as exc:
             raise PeerUnavailable(self._address, f"the connection broke ({type(exc).__name__})") from None
         answer = response.headers.get("repr-digest", "")
         if "sha-256=:" in answer and base64.b64encode(digest.digest()).decode() not in answer:
-            raise PeerUnreadable(self._address, "what arrived is not what its checksum says")
+            raise PeerUnreadable(self._address, "the file that arrived does not match its checksum")
         return to
 
 

@@ -91,7 +91,7 @@ def originator(letter: AmqpMessage, identity: str) -> str:
         Forbidden: the letter claims another originator.
     """
     if letter.user_id and identity and letter.user_id != identity:
-        raise Forbidden("the user-id is not that of the connection it came by")
+        raise Forbidden("the user-id is not the user of its connection")
     return letter.user_id or identity
 
 
