@@ -305,3 +305,10 @@ def test_how_long_it_will_take_yet_counts_from_when_the_work_began() -> None:
     )
     assert remaining(task) == 30
     assert remaining(msgspec.structs.replace(task, progress=None)) is None
+
+
+@pytest.mark.parametrize(("reported", "left"), [(0.0, 30), (-5.0, 10), (-9.0, 30)])
+def test_how_long_it_will_take_yet_grows_while_no_progress_is_reported(reported: float, left: int) -> None:
+    now = time.time()
+    row = TaskRow("t", "anna", "kitchen", "working", now - 10, now + reported, now + 60, Message.text("stew"))
+    assert remaining(msgspec.structs.replace(row, progress=0.25)) == left

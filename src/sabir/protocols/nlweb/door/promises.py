@@ -61,7 +61,10 @@ def remaining(task: TaskRow) -> int | None:
         return None
     began = float(task.detail.get(BEGAN, task.created))
     whole = max(0.0, task.updated - began) / task.progress
-    return max(1, round(whole - (time.time() - began)))
+    passed = max(0.0, time.time() - began)
+    if passed > whole:  # slower than its progress was: the time since then counts, too
+        whole = passed / task.progress
+    return max(1, round(whole - passed))
 
 
 def question_in(stored: Mapping[str, Any]) -> Question:
