@@ -448,16 +448,19 @@ def _money(fields: Mapping[str, JSON]) -> Iterator[tuple[float, str]]:
                 yield float(value), currency
 
 
+_BARE: Final = re.compile(r"[\d.,]+")
+
+
 def _offer(node: Mapping[str, JSON], currency: str, depth: int) -> Iterator[tuple[float, str]]:
     currency = str(node.get("priceCurrency") or node.get("currency") or currency)
     for key in _PRICES:
         given = node.get(key)
-        value = _float(given)
-        if value is None and isinstance(given, str) and (said := quantity(given)) and said.unit in ("", "money"):
-            value = said.value  # "CHF 12.50", "ab 12 €"
+        said = quantity(given) if isinstance(given, str) and not _BARE.fullmatch(given) else None
+        value = said.value if said and said.unit == "money" else _float(given)  # "CHF 12.50", "1.250 €"
+        if value is None and said and not said.unit:
+            value = said.value  # "12 a head"
         if value is not None:
-            signed = quantity(given) if isinstance(given, str) and not currency else None
-            yield value, currency or (signed.currencies[0] if signed and len(signed.currencies) == 1 else "")
+            yield value, currency or (said.currencies[0] if said and len(said.currencies) == 1 else "")
     if depth < 3:
         for key in ("offers", "priceSpecification", "price"):
             for inner in _each(node.get(key)):

@@ -183,7 +183,7 @@ def glossed(question: str, language: str) -> str:
 
     text = question.replace("¿", " ").replace("¡", " ").replace("？", "?").replace("ß", "ss")
     if language == "ja":
-        text = _MONTH_DAY.sub(lambda match: f" {match[2]} {MONTHS[int(match[1]) % 12 - 1]} ", text)
+        text = _YEAR.sub(r" in \1 ", _MONTH_DAY.sub(_spelt_month, text))
     else:
         text = _DAY_MONTH.sub(_spelt_day, text)
     text = _INVERTED.sub(r"\g<verb> \g<who> ", text, count=1) if language == "fr" else text
@@ -253,7 +253,19 @@ _NOUN_FOR: Final = re.compile(
     r"|livres?|vélos?|bagages?|voile|rames?|moteur|air|gaz|bois|coudre|tricoter|manger|laver|dessin|gravure)\b)",
     re.IGNORECASE,
 )
-_MONTH_DAY: Final = re.compile(r"(\d{1,2})月(\d{1,2})日")  # 12月5日 is the fifth of December
+# 12月5日 is the fifth of December, 2027年3月 is March 2027.
+_MONTH_DAY: Final = re.compile(
+    r"(?<!\d)(?:(?P<year>(?:19|20)\d\d)年\s?)?(?P<month>1[0-2]|0?[1-9])月(?:(?P<day>3[01]|[12]\d|0?[1-9])日)?"
+)
+_YEAR: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)年(?!間)")
+
+
+def _spelt_month(match: re.Match[str]) -> str:
+    if not match["year"] and not match["day"]:
+        return match.group()
+    month = MONTHS[int(match["month"]) - 1]
+    said = f"{int(match['day'])} {month}" if match["day"] else f"in {month}"
+    return f" {said} {match['year']} " if match["year"] else f" {said} "
 
 
 # German says "where can I with my dog stay?".

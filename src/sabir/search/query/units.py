@@ -66,9 +66,13 @@ NUMBER_WORDS: Final = {
     "eighty": 80, "ninety": 90, "hundred": 100, "a": 1, "an": 1, "half": 0.5, "half an": 0.5, "half a": 0.5,
     "a dozen": 12, "a hundred": 100, "a thousand": 1000,
 }  # fmt: skip
+# Behind these, "1.250" and "1 250" are more than a thousand.
+_OF_EUROPE = "€|eur|euros?|chf|francs?|franken|kr|sek|nok|dkk|zł|pln|kč|czk"
 # Bounded, and never starting within a run of digits: a pattern with several numbers stays linear on long ones.
 NUMBER: Final = (
-    r"(?<!\d)(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])(?:\.\d{1,6})?|\d{1,3}(?:[.’'\u00a0]\d{3}){1,5},\d{1,2}(?!\d)"
+    r"(?<!\d)(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])(?:\.\d{1,6})?|\d{1,3}(?:[.’'\u00a0\u202f ]\d{3}){1,5},\d{1,2}(?!\d)"
+    r"|\d{1,3}(?:[’'\u00a0\u202f]\d{3}){1,5}(?!\d)(?:\.\d{1,2}(?!\d))?"
+    rf"|\d{{1,3}}(?:[.’'\u00a0\u202f ]\d{{3}}){{1,5}}(?=\s?(?:{_OF_EUROPE})(?!\w))"
     r"|\d{1,12},\d{1,2}(?![\d,])|\d{1,15}(?:\.\d{1,6})?|\.\d{1,6})"
 )
 
@@ -115,12 +119,14 @@ def duration(text: str) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """``1,299.50``, ``1.299,50`` or ``twenty`` as a float."""
+    """``1,299.50``, ``1.299,50``, ``1 299,50`` or ``twenty`` as a float."""
     text = text.strip().casefold()
     if text in NUMBER_WORDS:
         return float(NUMBER_WORDS[text])
-    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:[.’'\u00a0]\d{3})+,\d{1,2}", text):  # a comma before the cents
-        text = re.sub(r"[.’'\u00a0]", "", text).replace(",", ".")
+    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:[.’'\u00a0\u202f ]\d{3})+,\d{1,2}", text):  # a comma before the cents
+        text = re.sub(r"[.’'\u00a0\u202f ]", "", text).replace(",", ".")
+    elif re.fullmatch(r"\d{1,3}(?:[’'\u00a0\u202f ]\d{3})+(?:\.\d{1,2})?", text):
+        text = re.sub(r"[’'\u00a0\u202f ]", "", text)
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -132,11 +138,16 @@ def numbered(suffix: str) -> str:
     return re.sub(r"\(\?P<(\w+)>", rf"(?P<\g<1>{suffix}>", QUANTITY)
 
 
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")  # no price has three decimals
+
+
 def from_match(match: re.Match[str], suffix: str = "") -> Quantity | None:
     """The quantity of a match of ``QUANTITY``, or of ``numbered(suffix)``; None for a bare "a" or "one"."""
     given = match[f"number{suffix}"]
     value = number(given)
     money = match[f"sign{suffix}"] or match[f"money{suffix}"]
+    if money and (match[f"money{suffix}"] or money == "€") and _THOUSANDS.fullmatch(given):
+        value = float(given.replace(".", ""))
     unit = match[f"unit{suffix}"]
     if value is None or (given.casefold() in NUMBER_WORDS and not (money or unit or value >= 2)):
         return None
