@@ -282,7 +282,7 @@ async def context(target: Target) -> None:
     await target.ask(context={"memory": "vegetarian"})
 
 
-@check("NLWEB-17", "session_context", "must", "The session context comes back as it was sent")
+@check("NLWEB-17", "session_context", "must", "The session context comes back unchanged")
 async def session(target: Target) -> None:
     sent = {"conversation_id": "conv_98765", "state_token": "encrypted_blob_xyz"}
     said = (await target.ask(meta={"session_context": sent}))["_meta"].get("session_context")

@@ -65,7 +65,7 @@ def page() -> str:
         pieces.append(f"## {title}\n")
         if title.startswith(("NLIP over WebSocket", "NLIP over AMQP")):
             pieces.append(
-                f"{len(shared)} of the checks above do not depend on HTTP, those of `CORE-…` among them. "
+                f"{len(shared)} of the checks above do not depend on HTTP, among them all `CORE-…` checks. "
                 "They run here as well.\n"
             )
         pieces.append(_table(checks))
