@@ -12,6 +12,7 @@ from sabir.search.items.item import JSON
 from sabir.search.items.schema_org import strings
 
 from .dates import WEEKDAYS
+from .hours_abroad import in_codes
 
 _SHORT: Final = tuple(day[:2] for day in WEEKDAYS)
 _DAYS: Final = re.compile(rf"\b({'|'.join(_SHORT)})\w*(?:\s*[-–]\s*({'|'.join(_SHORT)})\w*)?", re.IGNORECASE)
@@ -137,7 +138,9 @@ def _by_day(fields: Mapping[str, JSON]) -> dict[str, tuple[str, ...]]:
 
 def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
     """Each stated day with its text: "11:30-21:00", "by appointment"."""
-    for line in strings(fields.get("openingHours")):
+    language = str(fields.get("inLanguage") or "")[:2].casefold()
+    for written in strings(fields.get("openingHours")):
+        line = in_codes(written, language)
         text = _DAYS.sub("", line).strip(" ,;:")
         if days := list(_named(line)):
             yield from ((day, text) for day in days)
@@ -150,7 +153,7 @@ def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
         opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
         if opens and opens == closes:
             continue  # schema.org's notation for closed
-        names = [name.rsplit("/", 1)[-1] for name in strings(item.get("dayOfWeek"))]
+        names = [in_codes(name.rsplit("/", 1)[-1], language) for name in strings(item.get("dayOfWeek"))]
         yield from ((day, f"{opens}-{closes}".strip("-")) for name in names for day in _named(name))
 
 
