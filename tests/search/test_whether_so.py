@@ -28,6 +28,7 @@ QUESTIONS = {
         ("Can I leave my luggage?", "Yes, from noon and until eight in the evening, without charge."),
         ("Do you have wheelchairs?", "Two, free to borrow, at the main entrance."),
         ("Can I sublet or use Airbnb?", "No."),
+        ("Do you sell gift cards?", "Yes, from £10 to £200, at the till."),
         ("Do you deliver?", "Yes, on the mainland. Not to the islands."),
     ),
     "de": (
@@ -45,6 +46,8 @@ QUESTIONS = {
 }
 PAGES = {
     "en": (
+        ("Robin Hood", "Our pantomime for ages 4 and up. The relaxed performance is on 13 December."),
+        ("Postage", "What it costs. The last day for Christmas orders with Tracked 24 is 21 December."),
         ("12 Priory Road", "A student house with a garden and desks in every room. Bills are not included."),
         ("Getting Here", "The car park in Market Street is free after 18:00. The station is ten minutes away."),
         ("The Café", "Dogs are welcome in the courtyard, but not inside. Open from nine."),
@@ -121,6 +124,27 @@ async def test_the_answer_of_one_of_the_sites_questions_names_that_question(tmp_
     answer = await answered(index, Judged("yes/no", "can i put my room on airbnb when i'm away"))
     await index.close()
     assert answer.text.splitlines()[0] == "No. (Can I sublet or use Airbnb?)"
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("date of the relaxed performance", "13 December"),
+        ("last day to order with Tracked 24 so it gets here for christmas", "21 December"),
+    ],
+)
+async def test_a_fact_may_be_asked_for_by_its_name_alone(question: str, fact: str, tmp_path: Path) -> None:
+    index = await _index("en", tmp_path)
+    answer = await answered(index, Judged("date", question))
+    await index.close()
+    assert fact in answer.text.splitlines()[0]
+
+
+async def test_yes_is_no_answer_to_how_much(tmp_path: Path) -> None:
+    index = await _index("en", tmp_path)
+    answer = await answered(index, Judged("fact", "how much is the loyalty card for a pensioner"))
+    await index.close()
+    assert not says_yes(answer.text)
 
 
 async def test_without_vectors_nothing_is_compared(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sabir.search import Hit, OfType, SearchQuery, from_text
 from sabir.search.answers.leaning import says_yes_or_no
-from sabir.search.answers.reading import kind_asked, statements
+from sabir.search.answers.reading import kind_asked, statements, telling
 from sabir.search.answers.statements import answered_by, stated_fact
 from sabir.search.query.asking import Asked, asked, asks_whether, begins_open, is_yes_no
 from sabir.search.query.field_names import is_kin
@@ -55,6 +55,12 @@ class PageSentence:
 
 # "Which works are by her?" asks for things, "which port does it use?" does not.
 _WHICH: Final = re.compile(r"\W*which\b(?!\s+\w+\s+(?:do|does|did|should|must|is|was)\b)", re.IGNORECASE)
+# "Phone number of the guy who lets student houses", "date of the relaxed performance", "last day to order".
+_NAMED: Final = re.compile(
+    r"\W*(?:the\s+)?(?:e-?mail|(?:tele)?phone|date|time|price|cost|fee|deposit|deadline|address|length|weight|duration|age|opening\s+hours|number)"
+    r"(?:\s+(?:address|number|limit))?\s+(?:of|for|to)\b|\W*(?:the\s+)?(?:last|first|latest|earliest)\s+(?:day|date|time)\s+(?:to|for|of)\b",
+    re.IGNORECASE,
+)
 _OWN: Final = 3  # the place of the words of the sentence itself among the features
 # How much each feature counts; see ``features``.
 WEIGHTS: Final = (8.0, 3.3, 2.8, 1.5, 1.9, -1.9, -0.3, 1.1, 1.1, 1.2, 2.1, 1.6)
@@ -97,18 +103,27 @@ async def likely_answer(question: SiteQuestion) -> Subject | None:
     if leader.item != chosen.hit.item and wanted.fields and stated_fact(leader.item, wanted, question.language):
         return None  # the best match is shown with the fact
     if "Question" in chosen.hit.item.types:
-        if says_yes_or_no(chosen.hit.item.description) and asks_whether(question.asked or english, english):
-            return None  # that it is asked the same is for ``whether_so`` to decide
+        if says_yes_or_no(chosen.hit.item.description) and not _asks_for_all(question, chosen):
+            return None
         answer = answered_by(english, chosen.hit.item, question.language)
         return Subject(chosen.hit, Asked(("acceptedanswer",)), english, answer)
     fields = wanted.fields or ("articlebody",)
     return Subject(chosen.hit, Asked(fields, about=english), english, chosen.written)
 
 
+def _asks_for_all(question: SiteQuestion, chosen: PageSentence) -> bool:
+    """Whether an answer that begins with yes or no has every telling word of a question for something else than that;
+    whether it says yes to what is asked is for ``whether_so`` to decide."""
+    if asks_whether(question.asked or question.english, question.english):
+        return False
+    return all(_has(chosen.all_words, word) for word in telling(question.english))
+
+
 def _is_for_fact(question: SiteQuestion) -> bool:
     """Whether a question asks for a fact, and not for the things that meet its conditions: "what is on in May?"."""
     english = question.english
-    is_search = not begins_open(english) or searches(english) or _WHICH.match(english)
+    is_open = begins_open(english) or _NAMED.match(english) is not None
+    is_search = not is_open or searches(english) or _WHICH.match(english)
     if is_search and not is_yes_no(english):
         return False
     read = from_text(english, question.known, question.now)
