@@ -235,13 +235,13 @@ def _agrees(sentence: str, source: _Source) -> bool:
     is_denial = any(map(_is_denial, spoken))
     same = {said for said in source.words if any(is_kin(word, said) for word in words)}
     found = [(row, [at for at, said in enumerate(row) if said in same]) for row in source.clauses]
-    most = max((len(places) for _, places in found), default=0)
-    if not most:
+    largest = max((len(places) for _, places in found), default=0)
+    if not largest:
         return not is_denial
     denials = [
         any(map(_is_denial, row[max(0, min(places) - _AROUND) : max(places) + _AROUND]))
         for row, places in found
-        if len(places) == most
+        if len(places) == largest
     ]
     return any(denials) if is_denial else not all(denials)
 
