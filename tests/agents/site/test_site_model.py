@@ -127,6 +127,16 @@ async def test_the_fields_of_an_item_are_in_the_prompt_and_what_they_state_may_b
     assert [citation["text"] for citation in part.value["citations"]] == [said[0], said[1], said[3]]
 
 
+async def test_a_model_that_writes_reads_the_text_beside_the_passage_that_matched_once() -> None:
+    index = LocalIndex(None, None)
+    text = "\f\nThe river runs below the window.\nDogs stay for £10 a night.\nBreakfast: £14"
+    await index.put([Item("r", "s", "Heron Room", ("HotelRoom",), description="A double room.", text=text)])
+    _, prompts = await asked(index, lambda _: "[]", "heron room river", SiteAsk(modes=("generate",)))
+    prompt = next(item for item in prompts if item.startswith("Answer"))
+    for line in ("A double room.", "The river runs below the window.", "Dogs stay for £10 a night.", "Breakfast: £14"):
+        assert prompt.count(line) == 1
+
+
 async def test_what_a_model_makes_up_is_not_said(shop: LocalIndex) -> None:
     def answers(prompt: str) -> str:
         if prompt.startswith("Name"):

@@ -27,6 +27,7 @@ from .described import fields_of
 
 _SHOWN: Final = 300  # characters of an item that the model gets for ranking
 _READ: Final = 1_200  # and for writing
+_READ_FURTHER: Final = 4_000  # characters of its text, from which those are taken that did not match
 _MAX_RANKED: Final = 30  # items ranked by the model; the rest follow in their order
 
 _REWRITE: Final = """Rewrite the last question so that it can be understood on its own. Keep its filters and those
@@ -174,9 +175,13 @@ def _one_line(hit: Hit, limit: int) -> str:
 
 
 def _text_of(hit: Hit) -> str:
-    """The description and the matching text, which may start with it."""
-    text, description = hit.passage or hit.item.text, hit.item.description
-    return text if description in text else f"{description} {text}"
+    """The description and the matching text, which may start with it; then the other lines of the text."""
+    item = hit.item
+    first = hit.passage or item.text
+    found = first if item.description in first else f"{item.description} {first}"
+    words = " ".join(found.split())
+    others = (" ".join(line.split()) for line in item.text[:_READ_FURTHER].splitlines())
+    return " ".join((found, *(line for line in dict.fromkeys(others) if line and line not in words)))
 
 
 def _json(said: str, kind: type[T]) -> T:
