@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sabir.search import IngestProgress, IngestReport
 
 _LOOK = 0.25  # seconds between two checks of the vectors' progress
+_PRIVATE = "not on the open internet"
 _SHOWN = 20  # problems printed one by one; the rest are counted
 
 
@@ -217,6 +218,11 @@ async def _take_in(arguments: argparse.Namespace, index: HomeIndex, outbound: Ou
             continue
         bar.end()
         print_report(source, report, as_json=arguments.json)
+        if any(problem.place == source and _PRIVATE in problem.reason for problem in report.problems):
+            host = urlsplit(source).hostname or "HOST"
+            remark(
+                f"to read a private address, add to sabir.yaml: outbound: {{allow: [{host!r}]}}", as_json=arguments.json
+            )
         failed += not report.items and not report.removed
         taken = taken or bool(report.items)
     if taken and not arguments.no_vectors:

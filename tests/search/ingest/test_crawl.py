@@ -156,6 +156,8 @@ def test_private_addresses_stay_closed_to_a_crawl(
     furnish(site)
     report = report_of(capsys, f"{site.url}/", "--home", str(tmp_path / "home"), code=1)
     assert "not on the open internet" in report["problems"][0]["reason"] and site.heard == []
+    assert main(["ingest", f"{site.url}/", "--site", "s.example", "--home", str(tmp_path / "home")]) == 1
+    assert "outbound: {allow: ['127.0.0.1']}" in capsys.readouterr().err
 
 
 def test_a_redirect_to_another_host_is_not_followed_into_the_site(
