@@ -34,6 +34,7 @@ from sabir.stores.base import ConversationRow, Store, TurnEntry
 from sabir.turn import Caller, PastTurn, Turn
 from sabir.uploads import Uploads
 
+from .control.guesses import with_guess
 from .control.intents import EXAMPLES, TOPICS, Wish, has_phrases, load_phrases, read
 from .control.proposals import (
     ProposalAnswer,
@@ -45,6 +46,7 @@ from .control.proposals import (
     on_stream,
     on_vocabulary,
 )
+from .control.questions import question_for
 
 NAME: Final = "concierge"
 EDITIONS: Final = (
@@ -128,10 +130,7 @@ class Concierge:
     async def __call__(self, turn: Turn, /) -> AsyncIterator[Event]:
         if turn.text.strip() and not has_phrases():
             await asyncio.to_thread(load_phrases)  # other turns continue meanwhile
-        wishes = read(turn.message)
-        if not wishes and self.services.reader is not None:
-            wish = await self.services.reader(turn.text)
-            wishes = [] if wish is None or wish.topic not in TOPICS else [wish]
+        wishes = await self._read(turn)
         if not wishes:
             yield Reply(_not_understood().with_type("control"))
             return
@@ -144,6 +143,15 @@ class Concierge:
         text = "\n".join(answer.text for answer in answers)
         parts = [part for answer in answers for part in answer.parts]
         yield Reply(Message.text(text, messagetype="control", parts=parts))
+
+    async def _read(self, turn: Turn) -> list[Wish]:
+        """What a message asks for: by the rules, by the operator's own reader, or probably."""
+        wishes = read(turn.message)
+        if not wishes and self.services.reader is not None:
+            wish = await self.services.reader(turn.text)
+            if wish is not None and wish.topic in TOPICS:
+                return [wish]
+        return with_guess(turn.message, wishes)
 
     async def _answered(self, wishes: Iterable[Wish], turn: Turn) -> list[ProposalAnswer]:
         agreed = dict(turn.conversation.agreed)
@@ -176,6 +184,8 @@ class Concierge:
         if wish.topic == "sessions" and wish.value.get("erase") is True:
             count = turn.conversation.count
             return f"Erase {count} turn{'s' * (count != 1)} of this conversation?"
+        if wish.is_guess and (text := question_for(wish.act, wish.value)):
+            return text
         if wish.topic != "policy":
             return ""
         policies, _ = self._policies(turn)

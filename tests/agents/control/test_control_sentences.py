@@ -3,6 +3,8 @@
 Defects of issue 11, A 1.
 ``control_sentences.jsonl`` was written before the rules. What is marked ``held_back`` was not looked at while the rules
 were made, but for sentences that acted and must not; both are measured alike. No act may be read that nobody asked for.
+Rows of a ``batch`` are for the statistical model: "model" trains it, and the "fresh" ones measure it in
+``test_guesses``. Here they only show that the rules read no act in them that nobody asked for.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import pytest
 
 from sabir.agents.control.intents import TOPICS, read_words
 
-ROWS: list[dict[str, Any]] = [
+ALL_ROWS: list[dict[str, Any]] = [
     json.loads(line)
     for line in (Path(__file__).parent / "control_sentences.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+ROWS = [row for row in ALL_ROWS if "batch" not in row]
 LANGUAGES = ("en", "de", "es", "fr")
 LEAST_UNDERSTOOD = 0.9
 
@@ -37,7 +40,7 @@ def is_understood(row: dict[str, Any]) -> bool:
 
 def test_the_table_is_large_enough_and_reaches_every_topic() -> None:
     assert len(ROWS) >= 400
-    assert len({row["sentence"] for row in ROWS}) == len(ROWS)
+    assert len({row["sentence"] for row in ALL_ROWS}) == len(ALL_ROWS)
     assert {row["topic"] for row in ROWS if row["topic"]} == set(TOPICS)
     assert sum(row["topic"] is None for row in ROWS) >= 150
     for language in LANGUAGES:
@@ -57,6 +60,21 @@ def test_no_act_is_read_that_nobody_asked_for_and_plain_requests_are_understood(
     assert raised == []
     for language in LANGUAGES:
         assert understood[language] >= LEAST_UNDERSTOOD * asked[language], language
+
+
+def test_no_act_is_read_in_the_sentences_of_the_model_that_nobody_asked_for() -> None:
+    rows = [row for row in ALL_ROWS if "batch" in row]
+    assert [row["sentence"] for row in rows if act_of(row["sentence"]) not in (None, row["act"])] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Send me the answer as soon as it is ready.", "Schick die Antwort, sobald sie fertig ist.",
+     "Manda la respuesta en cuanto esté lista.", "Manda la respuesta en cuanto esté completa.",
+     "Envoie la réponse dès qu'elle est prête."],
+)  # fmt: skip
+def test_an_answer_that_is_sent_once_it_is_ready_is_not_streamed(said: str) -> None:
+    assert act_of(said) != "stream on"
 
 
 # What stands around a clear request and makes it none, in whatever language the request is.

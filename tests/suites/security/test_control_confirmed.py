@@ -125,3 +125,35 @@ async def test_a_part_that_names_the_act_is_asked_back_unless_it_says_that_it_is
             part = {"format": "structured", "subformat": "json", "content": True, "label": "confirm"}
             _, answer = await speaker(say("", part, conversation(answer), control=True))
         assert "is erased" in answer["content"]
+
+
+GUESSED = "Squeeze your answers into 1,500 bytes."  # the grammar does not know "squeeze"
+
+
+def agreed_limits(answer: JSON) -> JSON:
+    parts = [part["content"] for part in answer.get("submessages", ()) if part.get("label") == "limits"]
+    return parts[0].get("agreed", {}) if parts else {}
+
+
+@pytest.mark.parametrize(("reply", "agreed"), [("yes", {"reply": 1500}), ("no", {})])
+async def test_what_words_probably_ask_for_is_done_only_after_a_yes(
+    home: Path, way: Way, reply: str, agreed: JSON
+) -> None:
+    async with spoken_to(home, way, agents=AGENTS) as speaker:
+        _, asked = await speaker(say(GUESSED, control=True))
+        assert asked["content"] == "Limit replies to 1,500 bytes? Reply yes to confirm."
+        assert question_in(asked) is not None and agreed_limits(asked) == {}
+        await speaker(say(reply, conversation(asked), control=True))
+        _, now = await speaker(say("What are your limits?", conversation(asked), control=True))
+        assert agreed_limits(now) == agreed
+
+
+async def test_another_message_withdraws_what_was_proposed(home: Path, way: Way) -> None:
+    async with spoken_to(home, way, agents=AGENTS) as speaker:
+        _, asked = await speaker(say(GUESSED, control=True))
+        _, now = await speaker(say("What are your limits?", conversation(asked), control=True))
+        assert agreed_limits(now) == {}
+        _, late = await speaker(say("yes", conversation(asked)), "memory")
+        assert late["content"].endswith("yes")
+        _, now = await speaker(say("What are your limits?", conversation(asked), control=True))
+        assert agreed_limits(now) == {}

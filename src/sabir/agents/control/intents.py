@@ -96,6 +96,7 @@ class Wish:
     is_unclear: bool = False  # mentions an act without clearly asking for it
     is_plain: bool = True  # every word was understood, and none is about an act that is final
     problem: str = ""  # why a part that names an act does not request it
+    is_guess: bool = False  # the act is only likely (sabir.agents.control.guesses), and waits for a yes
 
 
 def has_phrases() -> bool:
@@ -133,11 +134,18 @@ def _with_words(wishes: list[Wish], words: Wish) -> list[Wish]:
     ]
 
 
+def is_labelled(label: str | None) -> bool:
+    """Whether a part with this label is a request."""
+    return _topic_of(label) in TOPICS
+
+
+def _topic_of(label: str | None) -> str:
+    name = "" if label is None else label.strip().lower()
+    return _LABELS.get(name, name)
+
+
 def _labelled(label: str | None, value: object) -> Wish | None:
-    if label is None:
-        return None
-    name = label.strip().lower()
-    topic = _LABELS.get(name, name)
+    topic = _topic_of(label)
     if topic not in TOPICS:
         return None
     if topic == "stream" and isinstance(value, bool):

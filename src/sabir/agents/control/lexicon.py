@@ -126,6 +126,7 @@ class Lexicon:
                 "words_because",
                 "words_reason",
                 "words_doubt",
+                "words_report",
                 "words_lack",
                 "words_deny",
                 "words_strong",
@@ -204,10 +205,30 @@ class Lexicon:
                 return length
         return 0
 
+    def denials(self, words: Sequence[str]) -> set[str]:
+        """The words that say no, whatever phrase they are in; the French "ne … que" means "only"."""
+        found = {word for word in words if self._is(word, "neg")}
+        is_only = self.name == "french" and found <= {"ne", "n'"} and not {"que", "qu'"}.isdisjoint(words)
+        return set() if is_only else found
+
+    def asks_or_conditions(self, words: Iterable[str]) -> bool:
+        """Whether one of the words begins a question or a condition: "how", "if"."""
+        return any(word in self._beside["words_doubt"] and self._is(word, "asking") for word in words)
+
+    def _is(self, word: str, name: str) -> bool:
+        """Whether a word by itself has this tag."""
+        found = self._phrases_from(word)
+        tag = None if found is None else found[0].get(word)
+        return tag is not None and tag.name == name
+
     def has_no_doubt(self, words: Sequence[str], allowed: Sequence[str] = ()) -> bool:
         """Whether none of the words denies, doubts, reports or sets a condition; words of the allowed rows may."""
         permitted = frozenset[str]().union(*(self._beside[row] for row in allowed))
         return not any(word in self._beside["words_doubt"] and word not in permitted for word in words)
+
+    def is_told(self, words: Iterable[str]) -> bool:
+        """Whether one of the words tells of somebody else, or of another time: "según el manual", "yesterday"."""
+        return any(word in self._beside["words_report"] for word in words)
 
     def has_no_foreign_doubt(self, words: Iterable[str]) -> bool:
         """Whether none of the words does so in another language: "what if I said: lösche das Gespräch"."""
