@@ -13,7 +13,7 @@ from sabir.message import Message
 
 from .intents import Wish, is_labelled, read_words
 from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons
-from .meanings import NONE, QUESTION, Reading, features, model, reading_of
+from .meanings import NONE, QUESTION, LikelyReading, features, model, reading_of
 from .values import accepted, reads, size
 
 _LEAST_ACT: Final = 0.3
@@ -98,7 +98,7 @@ def _is_topic(chance: float, all_topics: float) -> bool:
     return chance >= max(_LEAST_QUESTION, _LEAST_TOPIC * all_topics)
 
 
-def _is_likely(chances: Mapping[str, float], act: str, reading: Reading) -> bool:
+def _is_likely(chances: Mapping[str, float], act: str, reading: LikelyReading) -> bool:
     if chances[act] >= _LEAST_ACT:
         return True
     is_polite = any(sentence.is_polite for sentence in reading.sentences)
@@ -116,7 +116,7 @@ def _likeliest_topic(chances: Mapping[str, float]) -> tuple[str, float]:
     return topic, topics[topic]
 
 
-def _proposal(act: str, text: str, reading: Reading) -> Wish | None:
+def _proposal(act: str, text: str, reading: LikelyReading) -> Wish | None:
     if len(text) > _MOST_LETTERS or is_flagged(text, reading, act):
         return None
     terms = _short_answers(reading) if act == "vocabulary" else _TERMS[act](_joined(reading.sentences))
@@ -130,7 +130,7 @@ def _joined(sentences: Sequence[Sentence]) -> Sentence:
 # -- red flags ------------------------------------------------------------------------------------
 
 
-def is_flagged(text: str, reading: Reading, act: str) -> bool:
+def is_flagged(text: str, reading: LikelyReading, act: str) -> bool:
     """Whether a text has a quotation, or a word that denies, doubts, asks, reports or sets a condition."""
     if not _QUOTES.isdisjoint(text) or len(reading.sentences) > _MOST_SENTENCES:
         return True
@@ -222,7 +222,7 @@ def _location(sentence: Sentence) -> Mapping[str, Any] | None:
     return {"attributes": {"withhold": ["location"]}} if sentence.has("location") else None
 
 
-def _short_answers(reading: Reading) -> Mapping[str, Any] | None:
+def _short_answers(reading: LikelyReading) -> Mapping[str, Any] | None:
     words = [word for word in dict.fromkeys(reading.words) if word in _SHORT_ANSWERS]
     return {"words": words} if len(words) > 1 else None
 

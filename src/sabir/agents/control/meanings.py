@@ -39,7 +39,7 @@ _MOST_LETTERS: Final = 24  # of a word; the rest of a longer one is not looked a
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LikelyReading:
     """A text as the language reads it that knows most of its words."""
 
     language: str
@@ -47,20 +47,20 @@ class Reading:
     sentences: tuple[Sentence, ...]
 
 
-def reading_of(text: str) -> Reading:
+def reading_of(text: str) -> LikelyReading:
     words = {elisions: words_of(text[:_MAX_READ], elisions=elisions) for elisions in (False, True)}
     readings = [
-        Reading(lexicon.name, tuple(words[lexicon.elisions]), tuple(lexicon.sentences(words[lexicon.elisions])))
+        LikelyReading(lexicon.name, tuple(words[lexicon.elisions]), tuple(lexicon.sentences(words[lexicon.elisions])))
         for lexicon in lexicons()
     ]
     return min(readings, key=_unknown)
 
 
-def _unknown(reading: Reading) -> int:
+def _unknown(reading: LikelyReading) -> int:
     return sum(tag.name == UNKNOWN for sentence in reading.sentences for tag in sentence.tags)
 
 
-def features(text: str, reading: Reading) -> dict[int, int]:
+def features(text: str, reading: LikelyReading) -> dict[int, int]:
     """The buckets of everything that the model looks at, with its weight."""
     words = [_plain(word) for word in words_of(text[:_MAX_READ])]
     found = {**_of_words(words), **_of_tags(reading.sentences)}
@@ -117,7 +117,7 @@ def _of_tags(sentences: Sequence[Sentence]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MeaningModel:
     """Weights of one byte each: for each bucket, one for each meaning."""
 
     meanings: tuple[str, ...]
@@ -136,17 +136,17 @@ class Model:
         scale = self.scale / length_of(buckets)
         totals = [sum(map(mul, sums, column)) for column in zip(*sums.values(), strict=True)] or [0] * width
         scores = [start + scale * value for start, value in zip(self.start, totals, strict=True)]
-        most = max(scores)
-        parts = [math.exp(score - most) for score in scores]
+        highest = max(scores)
+        parts = [math.exp(score - highest) for score in scores]
         return {meaning: part / sum(parts) for meaning, part in zip(self.meanings, parts, strict=True)}
 
 
 @cache
-def model() -> Model:
+def model() -> MeaningModel:
     """The model of the package: a line of JSON, and the weights."""
     head, _, weights = MODEL.read_bytes().partition(b"\n")
     described = json.loads(head)
-    return Model(
+    return MeaningModel(
         tuple(described["meanings"]),
         tuple(described["start"]),
         described["scale"],
