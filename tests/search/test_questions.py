@@ -53,8 +53,9 @@ was written blind: 66.4 % right and 13.2 % wrong; its third that is kept apart (
 other rows had been read and rules were changed for their causes: 95.0 % and 2.3 %, and 69.1 % and 13.6 % for the rows
 that are kept apart. So little of such work helps where nobody looked. The fifteenth set, 240 questions of the kinds
 that fail most about nine of these sites, was written blind to measure what is general: 56.2 % right and 14.6 % wrong by
-rules alone, 57.9 % and 14.6 % with the likeliest sentence where no rule answers (``agents/site/likely.py``). One half
-of it (``held``) is kept apart.
+rules alone, 57.9 % and 14.6 % with the likeliest sentence where no rule answers (``agents/site/likely.py``), 64.6 % and
+13.3 % with yes or no by the likeliest statements (``agents/site/whether_so.py``). One half of it (``held``) is kept
+apart: 60.0 % and 15.0 % before the last of these changes, 65.0 % and 14.2 % after it.
 """
 
 from __future__ import annotations
@@ -92,14 +93,14 @@ MAX_FALSE_YES = 0.02  # of the things that are not there (questions/there.jsonl)
 MIN_TRUE_YES = 0.80
 # Least right, most wrong.
 OWN_LIMITS = {
-    "ninth": (0.87, 0.03),
-    "own_sites": (0.90, 0.02),
-    "tenth": (0.885, 0.045),
-    "eleventh": (0.845, 0.05),
-    "twelfth": (0.865, 0.065),
-    "thirteenth": (0.88, 0.03),
-    "fourteenth": (0.85, 0.07),
-    "fifteenth": (0.56, 0.16),
+    "ninth": (0.88, 0.03),
+    "own_sites": (0.91, 0.02),
+    "tenth": (0.89, 0.045),
+    "eleventh": (0.855, 0.045),
+    "twelfth": (0.88, 0.06),
+    "thirteenth": (0.895, 0.03),
+    "fourteenth": (0.87, 0.065),
+    "fifteenth": (0.635, 0.14),
 }
 
 
