@@ -42,7 +42,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[Value], str]]] = {
     "stream off": _fixed("Send only whole answers?"),
     "limits": _limits,
     "window": lambda value: f"Use a context window of {value['window']} turns?",
-    "withhold": lambda value: f"Read no {_listed(value['attributes']['withhold'])} of yours?",
+    "withhold": lambda value: f"Withhold your {_listed(value['attributes']['withhold'])} from agents?",
     "languages": lambda value: f"Limit replies to these languages: {_listed(value['languages'])}?",
     "formats": lambda value: f"Limit replies to these formats: {_listed(value['formats'])}?",
     "vocabulary": lambda value: f"Answer only with: {_listed(value['words'])}?",
