@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sabir.search.engine.rank import above_floor, contenders, falling, fused, of_best
+from sabir.search.engine.rank import above_floor, balanced, contenders, falling, fused
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,20 @@ def test_scores_never_rise(scores: list[float], shown: list[float]) -> None:
     assert falling(scores) == shown
 
 
-def test_words_and_meaning_count_the_same_each_as_a_share_of_its_best() -> None:
-    """A query whose words nothing has much of still ranks by words: BM25 of 0.1 is the best there is."""
-    ranked = fused({1: 0.1, 2: 0.06}, {1: 0.3, 2: 0.5, 3: 0.5}, floor=0.1, semantic=True)
-    assert [item.key for item in ranked] == [2, 1, 3]
+@pytest.mark.parametrize(
+    ("lexical", "cosine", "order"),
+    [
+        ({1: 0.6, 2: 0.36}, {1: 0.4, 2: 0.6, 3: 0.7}, [1, 2, 3]),  # the best has most of the words: they count
+        ({1: 0.1, 2: 0.06}, {1: 0.4, 2: 0.6, 3: 0.7}, [2, 3, 1]),  # the best has few of them: meaning counts more
+        ({1: 0.6, 2: 0.5}, {1: 0.1, 2: 0.12, 3: 0.15}, [1, 2, 3]),  # nothing is near in meaning: words count more
+        ({1: 0.1}, {}, [1]),
+    ],
+)
+def test_a_ranking_in_which_the_best_has_little_of_the_query_weighs_less(
+    lexical: dict[int, float], cosine: dict[int, float], order: list[int]
+) -> None:
+    ranked = fused(lexical, cosine, floor=0.1, semantic=True)
+    assert [item.key for item in ranked] == order
     assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
 
 
@@ -37,7 +47,7 @@ def test_knowing_the_contenders_gives_the_same_best_as_knowing_all(seed: int) ->
     depth, count, floor = 40, 10, 0.1
     best = dict(sorted(words.items(), key=lambda entry: -entry[1])[:depth])
     near = dict(sorted(cosines.items(), key=lambda value: -value[1])[:depth])
-    shares = of_best(best)
+    shares = balanced(best)
     near |= {key: cosines[key] for key in contenders(shares, above_floor(near, floor), depth, count)}
     asked = contenders(above_floor(near, floor), shares, depth, count)
     best |= {key: words[key] for key in asked if key in words}

@@ -30,7 +30,7 @@ from .lexical import Lexical, Reader, Writer
 from .meaning import Background, QuestionVectors
 from .memory import give_back
 from .passages import embedded, item_key, passages
-from .rank import Ranked, above_floor, contenders, fused, of_best
+from .rank import Ranked, above_floor, balanced, contenders, fused
 from .vectors import VectorFile
 
 _Column: TypeAlias = NDArray[np.int64]
@@ -320,7 +320,7 @@ class LocalIndex:
         near = self._nearest(reader, where, vector, depth)
         floor = self._embedder.floor
         count = query.start + query.limit
-        shares, likeness = of_best(lexical), above_floor(near, floor)
+        shares, likeness = balanced(lexical), above_floor(near, floor)
         near |= vectors.cosines(vector, contenders(shares, likeness, depth, count))
         if terms:
             lexical |= reader.shares(terms, contenders(above_floor(near, floor), shares, depth, count))

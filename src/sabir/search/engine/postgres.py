@@ -28,7 +28,7 @@ from .embed import Embedder, Vectors
 from .meaning import Background, QuestionVectors
 from .passages import Passage, embedded, item_key, passages
 from .postgres_where import Where
-from .rank import Ranked, above_floor, contenders, fused, of_best, rarity, unknown
+from .rank import Ranked, above_floor, balanced, contenders, fused, rarity, unknown
 from .stems import READ, STEMMERS, language_of_item
 
 try:
@@ -295,7 +295,7 @@ class PostgresIndex:
         near = await self._nearest(vector, query.where, depth)
         floor = self._embedder.floor
         count = query.start + query.limit
-        shares = of_best(lexical)
+        shares = balanced(lexical)
         unlike = contenders(shares, above_floor(near, floor), depth, count)
         compared = await self._cosines(vector, unlike)
         wanted = contenders(above_floor(near | compared, floor), shares, depth, count)

@@ -1,8 +1,9 @@
 """Ranking: combines two rankings of passages into one, with a score that says how good a hit is. Pure.
 
-The order has no parameters: a passage's evidence by words and by meaning is each taken as a share of the best for this
-query, and the two shares are added (CombSUM). On three collections this finds as much as reciprocal rank fusion or more
-(``bench/retrieval.py`` prints both), and preserves the distance between hits.
+The order has no parameters: a passage's evidence by words and by meaning is each a share of all that there could be, is
+divided by the square root of the best share for this query, and the two are added. So the two weigh alike, but a
+ranking in which even the best has little of the query ("little binoculars" in a shop with "opera glasses") weighs less.
+This orders better than shares of the best, and better than the shares themselves (``bench/retrieval.py``).
 
 The score is separate: BM25, as a share of its maximum for this query, and cosine, as its distance above the cosine of
 unrelated texts, mean the same for every query, so their sum can be shown and cut off. Where order and score disagree,
@@ -52,7 +53,7 @@ def fused(
     words = np.array([lexical.get(key, 0.0) for key in keys])
     cosines = np.array([cosine.get(key, -1.0) for key in keys])
     likeness = np.maximum(0.0, (cosines - floor) / (1 - floor))
-    order_words, order_likeness = _of_best(words), _of_best(likeness)
+    order_words, order_likeness = words / _weight(words), likeness / _weight(likeness)
     if unknown:
         missing = np.array([key in unknown and key not in cosine for key in keys])
         likeness = np.where(missing, words, likeness)
@@ -70,9 +71,9 @@ def fused(
     return [Ranked(key, score, share, like if key in cosine else None) for key, score, share, like in rows]
 
 
-def _of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each as a share of the best."""
-    return values / max(float(values.max(initial=0.0)), 1e-9)
+def _weight(values: NDArray[np.float64]) -> float:
+    """What the shares of a ranking are divided by."""
+    return math.sqrt(max(float(values.max(initial=0.0)), 1e-9))
 
 
 def falling(scores: Sequence[float]) -> list[float]:
@@ -102,22 +103,21 @@ def unknown(known: Collection[float]) -> float:
 
 
 def above_floor(cosine: Mapping[int, float], floor: float) -> dict[int, float]:
-    """How far each cosine is above the cosine of unrelated texts, as a share of the best."""
-    above = {key: max(0.0, value - floor) for key, value in cosine.items()}
-    return of_best(above)
+    """How far each cosine is above the cosine of unrelated texts, as it counts in the order."""
+    return balanced({key: max(0.0, value - floor) / (1 - floor) for key, value in cosine.items()})
 
 
-def of_best(values: Mapping[int, float]) -> dict[int, float]:
-    """Each as a share of the best."""
-    highest = max(max(values.values(), default=0.0), 1e-9)
-    return {key: value / highest for key, value in values.items()}
+def balanced(shares: Mapping[int, float]) -> dict[int, float]:
+    """The shares of a ranking, as they count in the order."""
+    weight = _weight(np.array(list(shares.values()), np.float64))
+    return {key: value / weight for key, value in shares.items()}
 
 
 def contenders(known: Mapping[int, float], others: Mapping[int, float], depth: int, count: int) -> list[int]:
     """The passages of ``known`` that are not in ``others`` and could be among the best ``count``.
 
-    Both are shares of the best. Given are the best ``depth`` of each ranking, so what is missing in the other has at
-    most its lowest. Knowing only these candidates exactly gives the same best as knowing all.
+    Both are as they count in the order. Given are the best ``depth`` of each ranking, so what is missing in the other
+    has at most its lowest. Knowing only these candidates exactly gives the same best as knowing all.
     """
     highest = min(others.values()) if len(others) >= depth else 0.0
     sums = [value + others.get(key, 0.0) for key, value in known.items()]
