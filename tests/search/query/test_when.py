@@ -9,7 +9,9 @@ import pytest
 from sabir.search import Fields, Item, from_text
 from sabir.search.items.attributes import recalled
 from sabir.search.query import dates
-from sabir.search.query.conditions import During, Range, holds
+from sabir.search.query.conditions import During, OfType, Range, holds
+from sabir.search.query.glossary import glossed, language_of
+from sabir.search.query.relaxing import inner
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 KNOWN = Fields(
@@ -119,3 +121,51 @@ def test_a_course_is_on_the_days_and_at_the_hours_of_its_schedule(question: str,
     conditions = from_text(question, known, NOW).conditions
     assert len(conditions) > 1
     assert all(holds(condition, of) for condition in conditions) is is_met
+
+
+TO_LET = Fields(dates=frozenset({"date", "availabilitystarts"}), types=frozenset({"Apartment", "Event"}))
+
+
+@pytest.mark.parametrize(
+    ("question", "last"),
+    [
+        ("which flat could I move into before the end of november", "2026-11-30"),
+        ("flats available from january", "2027-01-31"),
+        ("a house that is free by 1 December", "2026-12-01"),
+        ("In welche Wohnung kann ich im Dezember einziehen?", "2026-12-31"),
+        ("¿en qué piso puedo entrar a vivir en diciembre?", "2026-12-31"),
+        ("dans quel appartement peut-on emménager en décembre ?", "2026-12-31"),
+    ],
+)
+def test_what_is_to_be_had_earlier_is_to_be_had_then(question: str, last: str) -> None:
+    conditions = from_text(glossed(question, language_of(question)), TO_LET, NOW).conditions
+    [until] = [one for one in conditions if isinstance(one, During) and one.field == "availabilitystarts"]
+    assert until.start is None and until.end is not None
+    assert datetime.fromtimestamp(until.end - 1, UTC).date().isoformat() == last
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("episodes since september", "2026-09-01", None),
+        ("events before the end of november", None, "2026-11-30"),
+        ("a show at christmas", "2026-12-18", "2027-01-01"),
+        ("concerts over christmas", "2026-12-23", "2026-12-26"),
+    ],
+)
+def test_the_words_before_a_date_say_where_it_begins_and_ends(
+    question: str, first: str | None, last: str | None
+) -> None:
+    [when] = [one for one in inner(from_text(question, KNOWN, NOW).conditions) if isinstance(one, During)]
+    days = [at and datetime.fromtimestamp(at, UTC).date().isoformat() for at in (when.start, when.end and when.end - 1)]
+    assert days == [first, last]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["anything you are putting on this month?", "what are you hosting in december?", "¿qué organizáis este mes?",
+     "was veranstaltet ihr diesen Monat?", "qu'organisez-vous ce mois-ci ?"],
+)  # fmt: skip
+def test_what_a_house_puts_on_are_events(question: str) -> None:
+    conditions = from_text(glossed(question, language_of(question)), KNOWN, NOW).conditions
+    assert OfType(("Event",)) in conditions

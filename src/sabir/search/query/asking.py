@@ -119,6 +119,10 @@ _OPEN: Final = re.compile(
 _IS_LATER: Final = re.compile(
     r"\b(?:is|does)\b(?!\s+there\b)", re.IGNORECASE
 )  # the word order of other languages, once glossed
+# "An episode that is not about tea" asks for neither yes nor no.
+_RELATIVE: Final = re.compile(
+    r"\w\W+(?:(?:that|which|who)\s+(?:is|are|was|were|does|do|has|have|not|never)|what\s+not)\b", re.IGNORECASE
+)
 # "Do you have ...?", "is there ...?" look for things, unless they name one and say more of it.
 _LOOKS_FOR: Final = re.compile(
     r"^\W*(?:do\s+you\s+(?:have|sell|know|offer|stock)|have\s+you\s+got|is\s+there|are\s+there|can\s+you|could\s+you"
@@ -194,7 +198,7 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
     fields = next((fields for pattern, fields in possible if pattern.search(rest) or pattern.search(said)), ())
     if (counted := _COUNTED.search(rest)) and fold(counted["thing"]) not in _NOT_COUNTED:
         return Asked(fields or ("recipeingredient",), words=counted["thing"])
-    is_later = bool(_IS_LATER.search(rest)) and not fields and not _OPEN.match(question)
+    is_later = bool(_IS_LATER.search(rest)) and not (fields or _OPEN.match(question) or _RELATIVE.search(rest))
     starts = is_later or bool(_YES_NO.match(question) or _YES_NO.match(rest))
     if not starts:
         is_verbless = is_named and not fields and question.rstrip().endswith("?") and not _OPEN.match(question)

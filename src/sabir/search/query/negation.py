@@ -17,7 +17,7 @@ from sabir.search.items.item import Item
 
 from .aspects import COLOURS
 from .conditions import AnyOf, Condition, During, Has, Is, Not, Range
-from .dates import WEEKDAYS
+from .dates import MONTH, WEEKDAYS
 from .vocabulary import FOODS
 from .words import tokens
 
@@ -27,6 +27,7 @@ _ARE: Final = r"(?:is|are|was|were)"
 _DO: Final = r"(?:do|does|did|ca|can|could|would|wo|should)"
 _VERB: Final = (
     r"(?:contain|have|include|use|serve|sell|offer|allow|need|require|involve|feature|want|like|eat|drink|tolerate|stand"
+    r"|(?:talk|speak|deal|tell)(?:\s+(?:about|of|with))?|mention|cover"
     r"|get|show(?:\s+me)?|give(?:\s+me)?|digest|come\s+with|be)"
 )
 _IDLY: Final = r"(?!\s+(?:care|mind|know|matter|worry|think|understand|see|find)\b)"  # "I don't mind"
@@ -36,13 +37,14 @@ NEGATOR: Final = (
     r"\b(?!(?:not?|never)\s+(?:more|less|fewer|longer|later|earlier|higher|lower|over|under|above|below|exceeding|far|only|just|matter)\b)"
     r"(?:"
     rf"{_PRONOUN}{_ARE}{_NT}(?:\s+{_MADE})?"
+    rf"|(?:that|which|who)\s+ha(?:s|ve){_NT}\s+(?:yet\s+)?(?:been|got)(?:\s+{_MADE})?"
     rf"|(?:(?:because|as|if|since)\s+)?(?:someone\s+who\s+|people\s+who\s+|i\s+|we\s+|he\s+|she\s+|they\s+|{_PRONOUN})?{_DO}{_NT}{_IDLY}(?:\s+{_VERB}\b)?"
-    rf"|cannot\s+{_VERB}|{_PRONOUN}(?:ha(?:s|ve)|contain(?:s|ing)?|with|using|including|includes?|uses?)\s+(?:no|neither|zero)"
+    rf"|cannot\s+{_VERB}|{_PRONOUN}(?:ha(?:s|ve)|contain(?:s|ing)?|with|using|including|includes?|uses?)\s+(?:no|neither|zero|nothing)"
     rf"|(?:that\s+)?(?:never|without)(?:\s+(?:using|containing|having|any\s+use\s+of|{_VERB}s?))?|with\s+neither|neither|nothing\s+with"
     r"|(?:in\s+)?(?:any(?:thing)?|every(?:thing)?|all)(?:\s+[a-z]+)?\s+(?:but|except(?:\s+for)?|other\s+than|apart\s+from|besides)"
     r"|(?:that\s+)?(?:leav(?:e|es|ing)\s+out|omit(?:s|ting)?|exclud(?:e|es|ing)|lack(?:s|ing)?|avoid(?:s|ing)?|skip(?:s|ping)?)"
     r"|except(?:\s+for)?|apart\s+from|aside\s+from|other\s+than|rather\s+than|instead\s+of|minus|hold\s+the|but\s+nothing\s+with"
-    r"|free\s+(?:of|from)|(?:(?:i['’]?m|(?:i|(?:my|our)\s+[a-z]+|he|she|we|they|who)\s+(?:am|is|are))\s+)?(?:allergic|intolerant)\s+to|i\s+(?:hate|dislike)|outside(?:\s+of)?"
+    rf"|free\s+(?:of|from)(?!\s+(?:the\s+)?(?:\d|(?:{MONTH}|now|today|tomorrow|next|this)\b))|(?:(?:i['’]?m|(?:i|(?:my|our)\s+[a-z]+|he|she|we|they|who)\s+(?:am|is|are))\s+)?(?:allergic|intolerant)\s+to|i\s+(?:hate|dislike)|outside(?:\s+of)?"
     r"|nothing(?!\s+but\b)|but\s+no(?:t|ne)?|(?<!why\s)(?<!or\s)not|no"
     r")[\s-]+"
 )
@@ -51,6 +53,8 @@ _OF_WHAT: Final = (*COLOURS, "oils?", "watercolou?r", "pencil", "ink", "wood", "
                    "metal", "plastic", "cotton", "steel")  # fmt: skip
 FILLER: Final = (
     r"(?:(?:any|added|too|much|the|an?|be|being|taking|costing|really|actually|necessarily|held|made\s+(?:of|from|with)"
+    r"|called|named|(?:anything\s+)?to\s+do\s+with|based\s+on|(?:made|meant|intended|designed|suitable|right)\s+for"
+    r"|(?:written|taught|given|run|led|directed|played|sung)\s+by|set\s+in"
     r"|ones?(?=\s+(?:in|from|by|for|with|about)\b)|(?:for|by|with|about)(?=\s)"
     rf"|(?:in|of)(?=\s+(?:{'|'.join(_OF_WHAT)})\b))\s+)*"
 )

@@ -27,6 +27,16 @@ _AT_HAND: Final = (
 _IT_IS_NOW: Final = (
     rf"(?<=\bnow)(?P<between>[^?]{{0,60}}),?\s+it['’]?s\s+(?:{'|'.join(dates.WEEKDAYS)})(?:\s+\w+){{0,2}}\W*$"
 )
+# What a house does for its visitors: "anything you are putting on this month?", "what do you run in May?".
+_PUT_ON: Final = (
+    r"\b(?:what|anything|something|things)\s+(?:else\s+)?(?:that\s+)?"
+    r"(?:(?:you|they)(?:['’]re|\s+are)|(?:are|do|will)\s+(?:you|they)(?:\s+be)?)\s+(?:(?:putting|put|laying|lay)\s+on|hosting|staging)\b"
+)
+# "A flat, anywhere but Riverside".
+_ELSEWHERE: Final = (
+    r"\b(?:anywhere|everywhere|somewhere|any\s+(?:place|part))(?:\s+(?:else|at\s+all))?\s+"
+    r"(?:but|except(?:\s+for)?|other\s+than|apart\s+from|besides)\s+(?:(?:in|at)\s+)?"
+)
 _PLAINLY: Final = PatternTable[str](
     (
         (r"^\W*do\s+you\s+(?:sell|stock|carry)\s+(?:any\s+|some\s+|an?\s+)?(?=[^\W\d_])", ""),
@@ -44,6 +54,8 @@ _PLAINLY: Final = PatternTable[str](
         (r"\b(\w+)[\s-]berths?\b", r"sleeps \1"),
         (r"\bone[\s-](?=(?:bed(?:room)?|bath(?:room)?|seat|storey|door|person)s?\b)", "1 "),
         (r"\bopen\s+right\s+now\b", "open now"),
+        (_PUT_ON, "what is on"),
+        (_ELSEWHERE, "not in "),
         (_IT_IS_NOW, r"\g<between>"),
         (r"\b(?:that\s+)?(?:i|you|we)\s+can\s+(?:do|take|attend|follow|study|join)\s+(?:from|at)\s+home\b", "online"),
         (rf"\b({'|'.join(dates.MONTHS)})\s+(events?|concerts?|courses?|classes|talks?|programmes?)\b", r"\2 in \1"),

@@ -52,7 +52,7 @@ DATE_OPERATORS: Final = {
     "before": "before", "until": "until", "till": "until", "by": "until", "earlier than": "before", "<": "before",
     "<=": "until", "after": "after", "later than": "after", ">": "after", "since": "since", "from": "since",
     ">=": "since", "starting": "since", "on": "in", "in": "in", "during": "in", "at": "in", "=": "in", "": "in",
-    "over": "over", "around": "around", "about": "around", "throughout": "in",
+    "over": "over", "around": "around", "about": "around", "towards": "towards", "throughout": "in",
 }  # fmt: skip
 _KILOMETRES: Final = {"k": 1.0, "m": 0.001, "mi": 1.609344}
 
@@ -215,7 +215,7 @@ def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None 
             return During(field, max(when.end, when.start + 1), None)
         case "since":
             return During(field, when.start, None)
-        case "over" | "around":
+        case "over" | "around" | "towards":
             before, behind = _BESIDE[operator]
             return During(field, when.start - before * _DAY, when.end + behind * _DAY)
         case _:
@@ -223,7 +223,8 @@ def dated(field: str, operator: str, when: dates.Span, until: dates.Span | None 
 
 
 _DAY: Final = 86_400.0  # seconds
-_BESIDE: Final = {"over": (2, 1), "around": (4, 4)}  # days before and after that also count: "over Easter"
+# Days before and after that also count: "over Easter", "at Christmas".
+_BESIDE: Final = {"over": (2, 1), "around": (4, 4), "towards": (7, 7)}
 
 
 # Each reader gives a condition, a place to look up, or the reason why not.

@@ -60,6 +60,7 @@ from .when import (
     open_on,
     repeated,
     starting,
+    to_be_had,
 )
 from .words import content_words, fold, singular, tokens
 
@@ -118,7 +119,7 @@ def parsed_question(question: str, known: Fields, now: datetime) -> Parsed:
         parsed = parsed.narrowed(OfType(("Event",)), "")
     if parsed.order and _GENERIC.issuperset(content_words(rest)):
         rest = ""  # "the most expensive thing": no word says what is wanted
-    conditions = tuple(repeated(condition, known) for condition in parsed.conditions)
+    conditions = tuple(repeated(condition, known) for condition in to_be_had(parsed.conditions, question, known))
     parsed = msgspec.structs.replace(parsed, conditions=conditions)
     asked = question[:MAX_READ]
     about = tuple(field for pattern, field in _ASKED.possible(asked) if pattern.search(asked))

@@ -56,22 +56,50 @@ def on_date(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None
     field = _date_field(match["published"], known)
     if field is None:
         return Phrase(ignored="no item states a date")
-    past = field != "date"
+    past = field != "date" or operator == "since"
     when = dates.span(words, now, past=past)
     if when is None:
         return None
     if operator == "from" and form in ("month", "my") and when.end <= now.timestamp():
         operator = "in"  # "episodes from September", in October
     if form == "feast" and operator == "at":
-        operator = "over"
+        operator = "towards"
+    if form == "part" and operator == "before" and _TO_ITS_END.match(words):
+        operator = "until"
     first = dated(field, DATE_OPERATORS.get(operator, "in"), when)
     more = match["more"] if "more" in match.re.groupindex else None
     others = [span for text in _JOINED.split(more or "") if text and (span := dates.span(text, now, past=past))]
     return Phrase((AnyOf((first, *(dated(field, "in", span) for span in others))) if others else first,))
 
 
+_TO_ITS_END: Final = re.compile(r"(?:the\s+)?end\b")  # "before the end of May" is not before its last days
 _JOINED: Final = re.compile(r"\s*(?:,|,?\s+(?:and|or|&))\s+(?:(?:on|in)\s+)?", re.IGNORECASE)
 _POINTING: Final = ("this ", "next ", "coming ")  # "next Friday" is a date even without "on"
+
+
+# "Which flat could I move into before December?"
+_TO_BE_HAD: Final = re.compile(
+    r"\bmov(?:e|ing)\s+in(?:to)?\b|\b(?:available|vacant|free)\s+(?:from|by|before|in|on|until)\b|\bto\s+(?:rent|let)\s+(?:from|by|before)\b",
+    re.IGNORECASE,
+)
+
+
+def to_be_had(conditions: tuple[Condition, ...], question: str, known: Fields) -> tuple[Condition, ...]:
+    """The same with the day from which a thing is to be had, if that is asked for and things state it; whatever is to
+    be had earlier is also to be had then."""
+    field = next((name for name in _HAD_FROM if name in known.dates), None)
+    if field is None or not _TO_BE_HAD.search(question):
+        return conditions
+    return tuple(
+        During(field, None, one.end or (one.start or 0.0) + _A_MONTH)
+        if isinstance(one, During) and one.field == "date"
+        else one
+        for one in conditions
+    )
+
+
+_A_MONTH: Final = 31 * 86_400.0  # seconds: "from January" is in January
+_HAD_FROM: Final = ("availabilitystarts", "availablefrom")
 
 
 def between_dates(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
