@@ -56,7 +56,7 @@ def with_subject(question: str, name: str, shown: tuple[str, ...] = ()) -> str:
         return _POSSESSIVE.sub(lambda _: name, words, count=1)
     pattern = re.compile(_PRONOUNS[language], re.IGNORECASE)
     if pattern.search(words) and len(content_words(glossed(words, language))) <= 6:
-        return pattern.sub(lambda _: f" {name}", words, count=1).strip()
+        return " ".join(pattern.sub(lambda _: f" {name} ", words, count=1).split())
     english = glossed(words, language)
     left = [
         word

@@ -90,6 +90,9 @@ _FACTS: Final = PatternTable[tuple[str, ...]](
         (r"\bwhen\b|\bwhat\s+(?:day|date)\b|\bwhich\s+day\b", ("date", "openinghours")),
         (r"\bwhere\b|\baddress\b|\blocat(?:ed|ion)\b|\bhow\s+do\s+i\s+get\s+to\b|\bvenue\b|\b(?:what|which)\s+(?:street|city|town|place)\b"
          r"|\bdirections\b", ("address",)),
+        (r"\bin\s+(?:what|which)\s+(?:room|hall|building|studio)\b"
+         r"|\b(?:what|which)\s+(?:room|hall|building|studio)\s+(?:is|are|was|will)\b.*\b(?:in|at|held)\W*$",
+         ("address",)),
         (r"\bratings?\b|\brated\b|\bstars\b|\bhow\s+good\b|\breviews?\b", ("stars",)),
         (r"\bwhat\s+colou?rs?\b|\bwhich\s+colou?rs?\b", ("color",)),
         (r"\b(?:what|which)\s+sizes?\b", ("size",)),
@@ -164,6 +167,10 @@ _NOT_COUNTED: Final = frozenset(
 ) | frozenset(word for name in NUTRIENTS for word in name.split())
 
 
+# Other words for what a field states.
+_OTHER_WORDS: Final = {"price": ("rent",), "address": ("room", "hall", "building", "studio")}
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What is asked about a thing: the ``fields`` that state it, or ``conditions`` that are true of it or not.
 
@@ -204,8 +211,7 @@ def asked(question: str, rest: str, known: Fields, now: datetime, *, is_named: b
         is_verbless = is_named and not fields and question.rstrip().endswith("?") and not _OPEN.match(question)
         if is_verbless:
             return _of_named(rest, known, now)
-        paid = ("rent",) if fields[:1] == ("price",) else ()  # another word for what it costs
-        return Asked(fields, about=rest, read=paid)
+        return Asked(fields, about=rest, read=_OTHER_WORDS.get(fields[0], ()) if fields else ())
     read = predicates.read(rest, known, now)
     if fields and (fields[0] == "telephone" or not (read.conditions or read.around)):
         return Asked(fields)
