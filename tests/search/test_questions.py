@@ -93,14 +93,14 @@ MAX_FALSE_YES = 0.02  # of the things that are not there (questions/there.jsonl)
 MIN_TRUE_YES = 0.80
 # Least right, most wrong.
 OWN_LIMITS = {
-    "ninth": (0.88, 0.03),
+    "ninth": (0.88, 0.025),
     "own_sites": (0.91, 0.02),
     "tenth": (0.89, 0.045),
     "eleventh": (0.855, 0.045),
     "twelfth": (0.88, 0.06),
     "thirteenth": (0.895, 0.03),
     "fourteenth": (0.87, 0.065),
-    "fifteenth": (0.635, 0.14),
+    "fifteenth": (0.65, 0.115),
 }
 
 
