@@ -72,3 +72,9 @@ def test_a_year_in_a_japanese_question(question: str, same: str) -> None:
     parsed = from_text(glossed(question, "ja"), EVERYTHING, NOW)
     assert dates(glossed(question, "ja")) == dates(same) != []
     assert "年" not in parsed.text
+
+
+@pytest.mark.parametrize("question", ["3月のイベント", "2027年3月のイベント", "来月のコンサート"])
+def test_a_particle_between_two_japanese_words_is_no_word_to_search_for(question: str) -> None:
+    parsed = from_text(glossed(question, "ja"), EVERYTHING, NOW)
+    assert not {"の", "は", "を"}.intersection(parsed.text.split())

@@ -205,7 +205,7 @@ def glossed(question: str, language: str) -> str:
     if language != "ja":
         return asks_first(_OF.sub(" ", english_words) if language in ("fr", "es") else english_words)
     turned = _THERE_LAST.sub(r"is there \1?", _AFTER.sub(r"\2 \1", english_words))
-    return _COST_LAST.sub(r"how much is \1?", turned)
+    return " ".join(_PARTICLE.sub(" ", _COST_LAST.sub(r"how much is \1?", turned)).split())
 
 
 _OF: Final = re.compile(r"\s(?:de|d['’]|l['’])\s|\s(?:d|l)['’](?=[^\W\d_]{3})", re.IGNORECASE)
@@ -264,8 +264,11 @@ def _spelt_month(match: re.Match[str]) -> str:
     if not match["year"] and not match["day"]:
         return match.group()
     month = MONTHS[int(match["month"]) - 1]
-    said = f"{int(match['day'])} {month}" if match["day"] else f"in {month}"
-    return f" {said} {match['year']} " if match["year"] else f" {said} "
+    if not match["day"]:
+        return f" in {month} {match['year']} "
+    if match["year"]:
+        return f" {int(match['day'])} {month} {match['year']} "
+    return f" {month} {int(match['day'])} "  # "5 december events" are five
 
 
 # German says "where can I with my dog stay?".
@@ -284,6 +287,10 @@ _THERE_LAST: Final = re.compile(r"^([^?]{1,80}?)[はがも]?\s+is\s+there\s*\?[?
 
 # And "the course fee is how much?".
 _COST_LAST: Final = re.compile(r"^([^?]{1,80}?)の?(?:料金|値段|価格|費用)?[はがも]?\s+how\s+much\s*\?+$")
+
+
+# A particle that is left between two translated words says nothing.
+_PARTICLE: Final = re.compile(r"(?<!\S)[のはがをにでへ](?!\S)")
 
 
 def _phrase(term: str) -> str:
