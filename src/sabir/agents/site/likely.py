@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sabir.search import Hit, OfType, SearchQuery, from_text
 from sabir.search.answers.leaning import says_yes_or_no
-from sabir.search.answers.reading import kind_asked, statements, telling
+from sabir.search.answers.reading import WHO, kind_asked, statements, telling
 from sabir.search.answers.statements import answered_by, stated_fact
 from sabir.search.query.asking import Asked, asked, asks_whether, begins_open, is_yes_no
 from sabir.search.query.field_names import is_kin
@@ -39,11 +39,12 @@ _LONG: Final = 300  # characters of a sentence
 class PageSentence:
     """A sentence of a page, or one of its fields, and how it fits a question."""
 
-    def __init__(self, hit: Hit, place: int, text: str, *, is_field: bool) -> None:
+    def __init__(self, hit: Hit, place: int, text: str, *, field: str = "") -> None:
         self.hit = hit
         self.place = place
         self.text = text
-        self.is_field = is_field
+        self.is_field = bool(field)
+        self.is_person = field.casefold() in _OF_PEOPLE
         self.english = in_english(text, item_language(hit.item))
         self.words = tokens(self.english)
         self.all_words = (*tokens(hit.item.name), *self.words)
@@ -54,7 +55,10 @@ class PageSentence:
 
 
 # "Which works are by her?" asks for things, "which port does it use?" does not.
-_WHICH: Final = re.compile(r"\W*which\b(?!\s+\w+\s+(?:do|does|did|should|must|is|was)\b)", re.IGNORECASE)
+_WHICH: Final = re.compile(
+    r"\W*(?:what\s+\w+s\s+(?:are\s+there|do\s+you\s+have|have\s+you)\b|which\b)(?!\s+\w+\s+(?:do|does|did|should|must|is|was)\b)",
+    re.IGNORECASE,
+)
 # "Phone number of the guy who lets student houses", "date of the relaxed performance", "last day to order".
 _NAMED: Final = re.compile(
     r"\W*(?:the\s+)?(?:e-?mail|(?:tele)?phone|date|time|price|cost|fee|deposit|deadline|address|length|weight|duration|age|opening\s+hours|number)"
@@ -96,7 +100,9 @@ async def likely_answer(question: SiteQuestion) -> Subject | None:
         return None
     chosen, kind = found[best], kind_asked(english)
     is_unfit = kind is not None and not kind.search(chosen.english)
-    if is_unfit or (chosen.is_field and not rows[best][_OWN]):
+    if is_unfit or (chosen.is_field and (not rows[best][_OWN] or (kind is WHO and not chosen.is_person))):
+        return None
+    if is_yes_no(english) and not _fits_whether(chosen, english):
         return None
     wanted = asked(english, english, question.known, question.now)
     leader = question.pool[0] if question.pool else chosen.hit
@@ -146,15 +152,31 @@ def candidates(pages: Sequence[Hit], english: str) -> list[PageSentence]:
     return [candidate for _, candidate in counted[:_COMPARED]]
 
 
+def _fits_whether(chosen: PageSentence, english: str) -> bool:
+    """Whether a statement speaks of all that a question for yes or no is about, besides the page it is on."""
+    words = [word for word in content_words(english) if word not in _AROUND]
+    return all(_has(chosen.all_words, word) for word in words)
+
+
+# Words for a place beside another, which say nothing of what is there.
+_AROUND: Final = frozenset({"near", "nearby", "around", "close", "beside"})
+
+
 def _said(hit: Hit, place: int) -> Iterator[PageSentence]:
     text = f"{hit.item.description}\n{hit.item.text}"[:_READ]
     for sentence in dict.fromkeys(sentences(text)):
-        yield PageSentence(hit, place, sentence, is_field=False)
+        yield PageSentence(hit, place, sentence)
     for statement in statements(hit.item):
         if statement.field and statement.field.casefold() not in _OF_PAGE:
-            yield PageSentence(hit, place, statement.text, is_field=True)
+            yield PageSentence(hit, place, statement.text, field=statement.field)
 
 
+# Fields whose value is somebody.
+_OF_PEOPLE: Final = frozenset(
+    """author actor character contactpoint contributor coach composer conductor creator director editor employee founder
+    illustrator instructor manager member musicby organizer owner performer producer provider publisher speaker
+    teacher translator""".split()  # noqa: SIM905
+)
 # What is said of the page, and not of the thing.
 _OF_PAGE: Final = frozenset({"datepublished", "datemodified", "datecreated", "inlanguage", "url", "image"})
 

@@ -31,7 +31,7 @@ from sabir.search.answers.reading import (
     telling,
 )
 from sabir.search.answers.speaking_of import is_only_part
-from sabir.search.answers.statements import yes_or_no
+from sabir.search.answers.statements import stated_fact, yes_or_no
 from sabir.search.answers.whether import by_statement, otherwise
 from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
@@ -85,13 +85,15 @@ async def read_answer(
         is_only_mentioned = decided is not None and _asks_for_thing(english) and _is_other_ware(decided.hit, words)
         return None if is_only_mentioned else decided
     noun, is_past = focus(english), _BEGAN.search(english) is not None
-    is_plural = kind is None and bool(noun) and f"{noun}s" in fold(english)  # "which books are by …" looks for several
+    # "which books are by …" looks for several
+    is_plural = kind is None and bool(noun) and any(f"{noun}{end}" in fold(english) for end in ("s", "es"))
     rows = [
         (hit, reading)
         for hit in hits
         for reading in readings(hit.item, words, kind)
         if (not noun or noun in reading.own or noun in WEAK) and (reading.statement.field or not is_plural)
         if not (is_past and reading.statement.field in _OF_EVENTS)
+        if not (is_plural and set(reading.own) == {noun} and len(words) > 1)
     ]
     best = max(rows, key=lambda row: _worth(*row), default=None)
     by_name = named is None and not asked  # in other languages, what is before a name may be a verb
@@ -102,9 +104,13 @@ async def read_answer(
     hit, reading = best
     if noun and reading.statement.field and _is_shared(reading, rows):
         return None
-    return _subject(hit, english, f"{hit.item.name}: {_ended(reading.statement.text)}")
+    fact = _FACTS.get(reading.statement.field)
+    said = stated_fact(hit.item, Asked((fact,)), language) if fact else ""
+    return _subject(hit, english, said or f"{hit.item.name}: {_ended(reading.statement.text)}")
 
 
+# Fields that are stated in a sentence of their own.
+_FACTS: Final = {"openingHours": "openinghours", "streetAddress": "address", "addressLocality": "address"}
 _PAGES: Final = ("WebPage", "Article")
 
 

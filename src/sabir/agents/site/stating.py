@@ -18,6 +18,7 @@ from sabir.search.answers.offers import offer_named_in
 from sabir.search.answers.reading import WHERE, has, kind_asked, naming, telling
 from sabir.search.answers.speaking_of import is_called, is_plainly_called, lists_things, looks_for_things
 from sabir.search.answers.statements import field_value, is_unsaid, stated_fact, yes
+from sabir.search.items.attributes import recalled
 from sabir.search.items.types import is_a
 from sabir.search.query.asking import (
     Asked,
@@ -277,6 +278,9 @@ def _is_of(hit: Hit, words: Collection[str], statement: str, wanted: Asked) -> b
     # "Wheelchair accessible" is no wheelchair.
     features = {word for name, _ in feature_flags(hit.item) if len(tokens(name)) > 1 for word in tokens(name)}
     named = [word for word in things if word not in features]
+    where = {word for label in recalled(hit.item).labels.get("location", ()) for word in tokens(label)}
+    if any(is_a(one, "Event") for one in hit.item.types):
+        named = [word for word in named if not has(where, word)]  # an evening on the ferry is not the ferry
     return _words_in_labels(named, hit) > 0 or any(has(own, word) for word in things)
 
 

@@ -441,7 +441,7 @@ async def answered_subject(hit: Hit, wanted: Asked, rest: str, engine: Engine, k
         if wanted.around:
             near = (await resolved(Parsed(around=wanted.around), engine)).conditions
             wanted = msgspec.structs.replace(wanted, conditions=(*wanted.conditions, *near), around=())
-        wanted = await _by_fields(wanted, hit, engine)
+        wanted = await _by_fields(wanted, hit, engine, rest)
         said = flag(hit.item, _said_of(wanted.words))
         known_diets = not known.words.isdisjoint(DIET_FIELDS)
         statement = flagged(hit.item, *said, language) if said else decided(hit.item, wanted, known_diets, language)
@@ -489,7 +489,7 @@ async def _accounts(hit: Hit, rest: str, stated: set[str], engine: Engine, langu
     return not any([await engine.count((Has((word,)),)) for word in left[:_FEW]])
 
 
-async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
+async def _by_fields(wanted: Asked, hit: Hit, engine: Engine, rest: str) -> Asked:
     """The same, with words that no rule reads as conditions on the fields in which this site states such things.
 
     "Is it full time?" is about the field in which another item says full time: so "no" differs from "not stated".
@@ -514,7 +514,7 @@ async def _by_fields(wanted: Asked, hit: Hit, engine: Engine) -> Asked:
         stating = [item for item in stated if await engine.count((item,))]
         if any(holds(item, of) for item in stating):
             conditions.append(AnyOf(tuple(item for item in stating if holds(item, of))))
-        elif stating and not _mentions(hit, word):
+        elif stating and not _mentions(hit, word) and not _MAY.match(rest):
             conditions.append(AnyOf(tuple(stating)))
         else:
             left.append(word)
@@ -531,6 +531,14 @@ def _denies(hit: Hit, conditions: Sequence[Condition]) -> bool:
         )
         for thing in things
     )
+
+
+# "Can children come?" is not denied by a list of features without children.
+_MAY: Final = re.compile(
+    r"\W*(?:can|may|could|might|are\s+(?:\w+\s+){1,2}(?:allowed|permitted|welcome)|is\s+it\s+(?:ok|okay|possible|allowed))\b"
+    r"(?!.*\b(?:have|get|buy|order|find|hire|rent|borrow)\b)",
+    re.IGNORECASE,
+)
 
 
 def _mentions(hit: Hit, word: str) -> bool:

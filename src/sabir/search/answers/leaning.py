@@ -26,7 +26,7 @@ _DENIES: Final = re.compile(
     r"|\b(?:forbidden|prohibited|banned|impossible|excluded|unavailable|unable|refused?|sold\s+out|closed|full)\b",
     re.IGNORECASE,
 )
-_ONLY: Final = re.compile(r"\b(?:only|except|unless|until|reserved|at\s+most)\b", re.IGNORECASE)
+_ONLY: Final = re.compile(r"\b(?:(?<!\bthe\s)(?<!\bour\s)only|except|unless|until|reserved|at\s+most)\b", re.IGNORECASE)
 _HEDGED: Final = re.compile(r"\b(?:some|most|usually|sometimes|might|if|when|once|almost|planned|ask)\b", re.IGNORECASE)
 _AFFIRMS: Final = re.compile(
     r"\b(?:may|can|welcome|allowed|permitted|available|free|possible|included|provided|offer(?:ed|s)?|accept(?:ed|s)?|borrow|hire|rent(?:al)?|loan|serves?|there\s+(?:is|are)|we\s+(?:have|take|sell|offer|do))\b",

@@ -28,7 +28,7 @@ _DENIES: Final = re.compile(
 )
 _AFFIRMED: Final = re.compile(r"\b(?:yes|ja|oui|sí)\W*$", re.IGNORECASE)
 _EXCEPT: Final = re.compile(r"\b(?:except(?:\s+for|ing)?|apart\s+from|other\s+than|excluding|unless)\b", re.IGNORECASE)
-_ONLY: Final = re.compile(r"\bonly\b", re.IGNORECASE)
+_ONLY: Final = re.compile(r"(?<!\bthe\s)(?<!\bour\s)\bonly\b", re.IGNORECASE)  # "the only lighthouse" denies nothing
 _HEDGED: Final = re.compile(
     r"\b(?:some|most|many|usually|sometimes|may\s+be|might|nearly|almost|partly|limited|planned|if|when|once|until)\b",
     re.IGNORECASE,

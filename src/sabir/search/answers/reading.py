@@ -101,13 +101,21 @@ _SPAN: Final = (
     r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|fortnights?|months?|years?|terms?|semesters?"
     r"|evenings?|lessons?|sessions?)"
 )
+# "Takes a day"; not "follow a day in the maze".
+_A_SPAN: Final = (
+    r"\b(?:half\s+)?an\s+hour\b|\bhalf\s+a\s+(?:day|year)\b"
+    r"|\b(?:for|in|within|takes?|lasts?|about|after|over|under|up\s+to|at\s+least|at\s+most|than|of|and|to)\s+an?\s+(?:day|week|month|year|evening)\b"
+)
+_FEW_WORDS: Final = "two|three|four|five|six|few"
 _CLOCK: Final = (
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:[ap]\.?m\b|o['’]clock|Uhr)"
     r"|\b(?:noon|midnight|midday|dawn|dusk|sunrise|sunset)\b"
 )
 _DATE: Final = (
     rf"\b(?:{_MONTH}|{'|'.join(WEEKDAYS)})s?\b|\b(?:19|20)\d\d\b|\b\d{{1,2}}\.\s?\d{{1,2}}\."
-    r"|\b(?:spring|summer|autumn|winter|christmas|easter|daily|weekly|monthly|yearly|annually|every|always)\b"
+    r"|\b(?:spring|summer|autumn|winter|christmas|easter|daily|weekly|monthly|yearly|annually)\b"
+    rf"|\bevery\s+(?:(?:other|second|\d+|{_FEW_WORDS})\s+)?(?:{_SPAN}|mornings?|afternoons?|weekdays?|weekends?|{_MONTH}|{'|'.join(WEEKDAYS)})\b"
+    r"|\balways\s+(?:open|available|on|there)\b"
 )
 # "How old is the tower?" is not asked by "how old must one be?".
 IS_OLD: Final = r"\bhow\s+old\b(?!\s+(?:do|does|must|should|can|may|will)\b)"
@@ -166,7 +174,7 @@ KINDS: Final = tuple(
         (r"\bhow\s+often\b|\bhow\s+frequently\b", rf"\b(?:{_OFTEN}|{_DAYS})s?\b", re.IGNORECASE),
         (r"\bhow\s+(?:long|soon|quickly|quick|fast|far\s+(?:ahead|in\s+advance|before))\b|\bhow\s+much\s+time\b"
          r"|\bhow\s+many\s+(?:minutes|hours|days|weeks|months|years)\b|\bduration\b",
-         rf"{_FIGURE}[\w\s-]{{0,20}}?\b{_SPAN}\b|\ban?\s+(?:hour|day|week|month|year|evening)\b|\d\s?(?:h|min|m|km|cm|ft)\b|\b(?:immediately|at\s+once)\b"
+         rf"{_FIGURE}[\w\s-]{{0,20}}?\b{_SPAN}\b|{_A_SPAN}|\d\s?(?:h|min|m|km|cm|ft)\b|\b(?:immediately|at\s+once)\b"
          rf"|{_DATE}|\bmetres?\b", re.IGNORECASE),
         (r"\b(?:what|which)\s+(?:week)?days?\b",
          rf"\b(?:{_DAYS}|{_SHORT_DAYS})s?\b|\bdaily\b|\bevery\s+day\b|\b\d{{1,2}}\s+(?:{_MONTH})\b", re.IGNORECASE),
@@ -272,11 +280,29 @@ def joined(text: str) -> Iterator[str]:
 
 def naming(item: Item) -> frozenset[str]:
     """The words that name an item: those of its name and of its types."""
-    name = in_english(item.name, item_language(item))
-    read = tokens(name) if name != item.name else ()
-    return frozenset(
-        (*joined(item.name), *read, *(word for kind in lineage(item.types) for word in tokens(spaced(kind))))
-    )
+    own = _OF_PLACE.sub("", item.name) if any(is_a(kind, "Event") for kind in item.types) else item.name
+    name = in_english(own, item_language(item))
+    read = tokens(name) if name != own else ()
+    return frozenset((*joined(own), *read, *(word for kind in lineage(item.types) for word in tokens(spaced(kind)))))
+
+
+# "A Night at the Museum" is an event, and no museum.
+_OF_PLACE: Final = re.compile(r"(?<=\w)\s+(?:at|im|in\s+the|en\s+el|en\s+la|au|à\s+la)\s+.*$", re.IGNORECASE)
+
+
+def defined(item: Item) -> tuple[str, ...]:
+    """What its description says that a place is: a lighthouse, of "The only working lighthouse in Idaho, …"."""
+    if not any(is_a(kind, "Place") for kind in item.types):
+        return ()
+    match = _DEFINITION.match(in_english(item.description, item_language(item)))
+    return tuple(tokens(match["noun"])[-1:]) if match is not None else ()
+
+
+_DEFINITION: Final = re.compile(
+    r"(?:an?|the|our)\s+(?:[\w'’-]+,?\s+){0,5}?(?P<noun>[a-z][\w'’-]+)"
+    r"(?=\s+(?:in|of|that|which|with|for|at|on|from|where|who|whose|by|to|between|beside|near|under|above|across)\b|[.;:—–])",
+    re.IGNORECASE,
+)
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -299,6 +325,17 @@ class Reading(msgspec.Struct, frozen=True):
         whole = len(self.own) + len(self.named) + len(self.near) + elsewhere + missing + _WEAKLY * weak
         found = len(self.own) + _NAMED * (len(self.named) + len(self.near)) + _ELSEWHERE * elsewhere
         return found / whole if whole else 0.0
+
+
+def _says_only_which(
+    own: Sequence[str], near: Sequence[str], left: Sequence[str], names: Collection[str], kind: re.Pattern[str] | None
+) -> bool:
+    """Whether a statement has only words in common that tell which thing is meant: "what should I wear to the parade?"
+    is not answered by what the parade is, nor "where can I park my car?" by something else about cars."""
+    if near or WEAK.issuperset(left):
+        return False
+    is_of_thing = any(has(names, word) for word in own)
+    return all(has(names, word) for word in own) or (kind is WHERE and not is_of_thing)
 
 
 # Where something is answers no question for anything else, although its name is often in its address.
@@ -329,7 +366,8 @@ def readings(
 
     ``is_whether``: it is a question for yes or no, whose verb may be all that it says.
     """
-    names, said = naming(item), statements(item)
+    said = statements(item)
+    names = naming(item) if is_whether else naming(item).union(defined(item))
     if kind is WHO and any(is_a(name, "Person") for name in item.types):
         kind = None  # the answer is its name
     whole = frozenset[str]().union(*(statement.words for statement in said))
@@ -352,10 +390,14 @@ def readings(
         near = [word for word in left if has(around, word)]
         absent = missing(left, whole)
         is_own = bool(own) and (is_whether or bool(named) or not WEAK.issuperset(own))
+        if kind in (None, WHERE) and not is_whether and _says_only_which(own, near, left, names, kind):
+            continue
         is_date = kind is not None and not kind.search("7") and _DATED.search(statement.field)  # "when", not "how many"
         if is_own or (kind is not None and (WEAK.issuperset(left) or (named and is_date))):
             elsewhere = tuple(word for word in left if word not in absent and word not in near)
             found.append(Reading(statement, own, named, tuple(near), elsewhere, tuple(absent)))
+    if kind is WHERE and all(has(names, word) for word in words):  # "where is the lighthouse?" asks for its address
+        return [reading for reading in found if reading.statement.field in _PLACED] or found
     return found
 
 

@@ -29,7 +29,7 @@ from .fields import is_so_by
 from .fields import written as written_in_field
 from .offers import named_offer
 from .polarity import refuses, says, with_sides
-from .reading import KIND_OF_PEOPLE, KIND_OF_WEIGHT, has, same, statements, telling
+from .reading import KIND_OF_PEOPLE, KIND_OF_WEIGHT, has, naming, same, statements, telling
 
 _MAX_LISTED: Final = 20
 # Yes, no, and the separator between a name and a fact, by language.
@@ -149,13 +149,13 @@ def _sentence_about(item: Item, fields: tuple[str, ...], about: str = "") -> str
         return ""
     whole = list(sentences(f"{item.description}\n{item.text}"))
     words = telling(about)
-    counts = [sum(has(tokens(sentence), word) for word in words) for sentence in whole]
-    counted = list(zip(counts, whole, strict=True))
+    about_it = [word for word in words if not has(naming(item), word)]
+    counted = [(sum(has(tokens(sentence), word) for word in words), sentence) for sentence in whole]
     fitting = ([row for row in counted if pattern.search(row[1])] for pattern in patterns)
     rows = next((found for found in fitting if found), [])
-    if "price" in fields and any(counts) and not any(count for count, _ in rows):
-        # "the deposit is five weeks' rent" has no amount
-        rows = [row for row in counted if row[0] and _FIGURE.search(row[1])]
+    if "price" in fields and not any(count for count, _ in rows):  # "the deposit is five weeks' rent" has no amount
+        figures = [row for row in counted if _FIGURE.search(row[1])]
+        rows = [row for row in figures if any(has(tokens(row[1]), word) for word in about_it)] or rows
     if KIND_OF_PEOPLE in patterns:  # "Group size: 12" says more than a sentence
         named = [statement.text for statement in statements(item) if statement.field]
         rows = [(0, text) for text in named if KIND_OF_PEOPLE.search(text)] or rows
