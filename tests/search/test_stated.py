@@ -1,4 +1,4 @@
-"""What is stated answers an ordinary question about the sample site; otherwise nothing is stated (issue 15)."""
+"""What is stated answers an ordinary question; otherwise nothing is stated (issue 15)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ FERRY = "costs four dollars each way"
 BATHS = "a warm shallow one for small kids"
 
 
-async def _stated(question: str) -> str:
+async def _stated(question: str, site: str = "harbour") -> str:
     """What is stated before the list; empty if nothing is."""
-    text = (await answered(await opened("harbour"), Judged("fact", question))).text
+    text = (await answered(await opened(site), Judged("fact", question))).text
     before, between, _ = text.partition("\n\n")
     return before if between and not before.startswith(("1.", "Nothing", "I found")) else ""
 
@@ -54,3 +54,17 @@ async def test_nothing_is_stated_that_does_not_answer(question: str) -> None:
 
 async def test_a_list_of_features_does_not_deny_that_somebody_may_come() -> None:
     assert not (await _stated("can children go to the harbour baths")).startswith("No")
+
+
+@pytest.mark.parametrize(
+    ("site", "question", "never"),
+    [
+        ("hollyoak", "can I return a plant", "Family-run"),  # "free parking" permits nothing
+        ("ellery", "where is the life drawing class", "in language"),
+        ("ellery", "how do I enrol", "Enrol."),  # it says no more than the question
+        ("tarnside", "which coffee is from ethiopia", "category: Coffee"),
+        ("tarnside", "who roasts the coffee", "roasted to order"),  # how it is done, not by whom
+    ],
+)
+async def test_other_sites_state_nothing_beside_the_point(site: str, question: str, never: str) -> None:
+    assert never not in await _stated(question, site)

@@ -44,6 +44,7 @@ class PageSentence:
         self.place = place
         self.text = text
         self.is_field = bool(field)
+        self.value = text.partition(": ")[2] or text if field else text
         self.is_person = field.casefold() in _OF_PEOPLE
         self.english = in_english(text, item_language(hit.item))
         self.words = tokens(self.english)
@@ -104,6 +105,9 @@ async def likely_answer(question: SiteQuestion) -> Subject | None:
         return None
     if is_yes_no(english) and not _fits_whether(chosen, english):
         return None
+    known = {*tokens(english), *tokens(chosen.hit.item.name)}
+    if all(_has(tuple(known), word) for word in content_words(chosen.value)):
+        return None  # it says nothing new
     wanted = asked(english, english, question.known, question.now)
     leader = question.pool[0] if question.pool else chosen.hit
     if leader.item != chosen.hit.item and wanted.fields and stated_fact(leader.item, wanted, question.language):

@@ -37,7 +37,7 @@ from sabir.search.items.types import is_a
 from sabir.search.query.asking import Asked, asks_whether_there, begins_open, is_yes_no
 from sabir.search.query.glossary import glossed, language_of
 from sabir.search.query.predicates import IDLE
-from sabir.search.query.words import fold, tokens
+from sabir.search.query.words import content_words, fold, spaced, tokens
 
 from .own import own_thing, says_you
 from .subject import MAX_LENGTH, SEARCHES, Subject
@@ -93,6 +93,7 @@ async def read_answer(
         for reading in readings(hit.item, words, kind)
         if (not noun or noun in reading.own or noun in WEAK) and (reading.statement.field or not is_plural)
         if not (is_past and reading.statement.field in _OF_EVENTS)
+        if _says_more(reading, hit, english)
         if not (is_plural and set(reading.own) == {noun} and len(words) > 1)
     ]
     best = max(rows, key=lambda row: _worth(*row), default=None)
@@ -107,6 +108,12 @@ async def read_answer(
     fact = _FACTS.get(reading.statement.field)
     said = stated_fact(hit.item, Asked((fact,)), language) if fact else ""
     return _subject(hit, english, said or f"{hit.item.name}: {_ended(reading.statement.text)}")
+
+
+def _says_more(reading: Reading, hit: Hit, english: str) -> bool:
+    """Whether a statement says anything that is not in the question or the name: "Decaf Peru: decaf" does not."""
+    known = {*tokens(english), *tokens(hit.item.name), *tokens(spaced(reading.statement.field))}
+    return any(not has(known, word) for word in content_words(reading.statement.english))
 
 
 # Fields that are stated in a sentence of their own.

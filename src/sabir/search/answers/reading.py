@@ -345,6 +345,9 @@ _PLACED: Final = frozenset(
 )
 _CODED: Final = re.compile(r"(?:[cC]ode|[iI]dentifier|[sS]ku|[mM]pn)$")  # says nothing but which one it is
 _NOT_WHO: Final = re.compile(r"address|location|place|area|system|language|url|date|time", re.IGNORECASE)
+_NAMES_PLACE: Final = re.compile(
+    r"address|location|place|area|room|hall|venue|building|floor|town|city|street|where|url", re.IGNORECASE
+)
 _DATED: Final = re.compile(r"[dD]ate$")
 _NAMED: Final = 0.9
 _WEAKLY: Final = 0.25
@@ -378,6 +381,8 @@ def readings(
         if kind is not None and not any(kind.search(text) for text in _texts_with(words, statement)):
             continue
         if kind is WHO and _NOT_WHO.search(statement.field):
+            continue
+        if kind is WHERE and statement.field and not _NAMES_PLACE.search(statement.field):
             continue
         if _CODED.search(statement.field) and "code" not in words:
             continue

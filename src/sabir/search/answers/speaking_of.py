@@ -56,6 +56,8 @@ def asks_the_same(english: str, item: Item) -> bool:
         return False  # "do I need to bring my passport?" is not "do you issue passports?"
     kind = kind_asked(english) if begins_open(english) else None
     answer = f"{item.description} {item.text}".strip()
+    if kind is WHO and answer and not (kind.search(answer) or kind_asked(_in_english(item)) is WHO):
+        return False  # "who roasts it?" is not "how is it roasted?"
     if answer and kind is not None and kind not in (WHO, WHERE) and not kind.search(answer):
         name = tokens(item.name)
         return all(has(name, word) for word in telling(english))

@@ -142,15 +142,15 @@ _EVIDENCE: Final = {
 
 
 def _sentence_about(item: Item, fields: tuple[str, ...], about: str = "") -> str:
-    """The sentence of an item that states what its fields do not, and has most of the words of the question; empty if
-    no sentence does."""
+    """The sentence of an item that states what no field does, and has most words of the question; empty if none does."""
     patterns = [_EVIDENCE[field] for field in fields if field in _EVIDENCE]
     if not patterns:
         return ""
-    whole = list(sentences(f"{item.description}\n{item.text}"))
     words = telling(about)
-    about_it = [word for word in words if not has(naming(item), word)]
-    counted = [(sum(has(tokens(sentence), word) for word in words), sentence) for sentence in whole]
+    is_page = any(is_a(kind, "CreativeWork") for kind in item.types)  # its name says what it is about
+    about_it = [word for word in words if is_page or not has(naming(item), word)]
+    said = sentences(f"{item.description}\n{item.text}")
+    counted = [(sum(has(tokens(sentence), word) for word in words), sentence) for sentence in said]
     fitting = ([row for row in counted if pattern.search(row[1])] for pattern in patterns)
     rows = next((found for found in fitting if found), [])
     if "price" in fields and not any(count for count, _ in rows):  # "the deposit is five weeks' rent" has no amount

@@ -204,7 +204,7 @@ def _says_little(word: str) -> bool:
 
 # What says that something may be done, or may not.
 _MODAL: Final = re.compile(
-    r"\b(?:no|not|never|may|can|cannot|must|(?<!\bthe\s)only|allowed|permitted|welcome|fine|ok|okay|forbidden|prohibited|banned|possible|available|free|yes"
+    r"\b(?:no|not|never|may|can|cannot|must|(?<!\bthe\s)only|allowed|permitted|welcome|fine|ok|okay|forbidden|prohibited|banned|possible|available|free\s+(?:to|for|of)|for\s+free|yes"
     r"|provided|supplied|included|required|mandatory|compulsory)\b|n['’]t\b",
     re.IGNORECASE,
 )
