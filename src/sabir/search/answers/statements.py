@@ -142,7 +142,7 @@ _EVIDENCE: Final = {
 
 
 def _sentence_about(item: Item, fields: tuple[str, ...], about: str = "") -> str:
-    """The sentence of an item that states what no field does, and has most words of the question; empty if none does."""
+    """The sentence of an item that states what no field does, and has most of the words asked; empty if none does."""
     patterns = [_EVIDENCE[field] for field in fields if field in _EVIDENCE]
     if not patterns:
         return ""
