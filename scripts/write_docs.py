@@ -109,8 +109,9 @@ def errors_page() -> str:
     found = sorted(PROTOCOLS)
     lines = [
         "# Error codes\n",
-        "How each protocol reports each error, for people who handle errors in clients. `make docs` writes this page",
-        "from the table `CODES` of each protocol. The table below has one column for each protocol:\n",
+        "This page shows how each protocol reports each error. It is for people who handle errors in clients.",
+        "`make docs` writes it from the table `CODES` of each protocol. The table below has one column for each",
+        "protocol:\n",
         *(f"- **{title}**: {about}" for title, about in PROTOCOLS.values()),
         "",
         "An error message says where the problem is and what was expected; it never repeats content or secrets.",

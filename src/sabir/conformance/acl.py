@@ -215,7 +215,7 @@ async def result(target: AclTarget) -> None:
     raise CheckFailed("no result after 50 messages")
 
 
-@check("ACL-C9", "draft 4.8", "must", "QUERY_CAPABILITIES summary lists topics and actions")
+@check("ACL-C9", "draft 4.8", "must", "The answer to QUERY_CAPABILITIES with summary lists topics and actions")
 async def summary(target: AclTarget) -> None:
     reply = await target.reply("QUERY_CAPABILITIES", payload={"query_type": "summary"})
     demand(reply.performative == "INFORM_CAPABILITIES", f"got {reply.performative}")
@@ -228,7 +228,12 @@ async def summary(target: AclTarget) -> None:
     demand(named, "actions is not a list of objects with a name")
 
 
-@check("ACL-C10", "draft 9 (Whispering Wind)", "must", "QUERY_CAPABILITIES specific has match_result beside status")
+@check(
+    "ACL-C10",
+    "draft 9 (Whispering Wind)",
+    "must",
+    "The answer to QUERY_CAPABILITIES with specific has match_result beside status",
+)
 async def specific(target: AclTarget) -> None:
     query = {"query_type": "specific", "query_parameters": {"capabilities": ["no such thing"], "match_type": "any"}}
     reply = await target.reply("QUERY_CAPABILITIES", payload=query)
@@ -236,7 +241,7 @@ async def specific(target: AclTarget) -> None:
     demand(reply.payload.get("matched_capabilities") == [], "matched_capabilities is not an empty list")
 
 
-@check("ACL-C11", "A-5", "ours", "action_details of an unknown action is unsupported_function")
+@check("ACL-C11", "A-5", "ours", "The answer to action_details of an unknown action is unsupported_function")
 async def details(target: AclTarget) -> None:
     query = {"query_type": "action_details", "query_parameters": {"action_name": "no such action"}}
     reply = await target.reply("QUERY_CAPABILITIES", payload=query)

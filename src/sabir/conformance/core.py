@@ -459,7 +459,7 @@ async def _control_case(target: CoreTarget) -> None:
         demand((await ask(target, message, "a control message")).is_control, f"{word} is not answered by control")
 
 
-@check("CORE-6.3-unknown", "ECMA-430 6.3", "must", "a control message that makes no sense is answered by one, too")
+@check("CORE-6.3-unknown", "ECMA-430 6.3", "must", "a nonsensical control message gets a control message, too")
 async def _control_unknown(target: CoreTarget) -> None:
     answer = await target.exchange(text("Water the plants on the balcony.", messagetype="control"))
     demand(answer.is_control, "the answer is not a control message")

@@ -241,7 +241,7 @@ async def _originator(target: AmqpTarget) -> None:
         demand(read(letter).refusal, "it is answered as if it came from there")
 
 
-@check("AMQP-2", DRAFT, "must", "the answer has the property to")
+@check("AMQP-2", DRAFT, "must", "the answer names its address in the property 'to'")
 async def _named(target: AmqpTarget) -> None:
     demand((await target.answer(body(), content_type=amqp.JSON)).to, "the answer has no to")
 
@@ -261,7 +261,7 @@ async def _mismatch(target: AmqpTarget) -> None:
             demand(read(letter).refusal, f"data that are not {kind} are answered as if they were")
 
 
-@check("AMQP-3", DRAFT, "must", "the answer goes to the address in reply-to, which is also its own to")
+@check("AMQP-3", DRAFT, "must", "the answer goes to the address in reply-to, and names it in 'to'")
 async def _to(target: AmqpTarget) -> None:
     letter = await target.answer(body(), content_type=amqp.JSON)
     demand(letter.to == target.place, f"the answer's to is {letter.to!r}")
@@ -286,7 +286,7 @@ def _add_correlation_checks() -> None:
 _add_correlation_checks()
 
 
-@check("AMQP-4-not", DRAFT, "must", "the answer to an invalid message has its correlation-id, and its reply-to as to")
+@check("AMQP-4-not", DRAFT, "must", "an error has the correlation-id of the message, and names its reply-to in 'to'")
 async def _correlated_error(target: AmqpTarget) -> None:
     letter = await target.answer_or_silence(body(format="hologram"), content_type=amqp.JSON, correlation_id="bad")
     if letter is None:
@@ -377,7 +377,7 @@ async def _two(target: AmqpTarget) -> None:
     demand(got == ["one", "two"], f"answers came for {got}")
 
 
-@check("AMQP-4-token", DRAFT, "must", "a token comes back beside correlation-id, which is not the token")
+@check("AMQP-4-token", DRAFT, "must", "a token comes back although the message has a correlation-id, too")
 async def _token(target: AmqpTarget) -> None:
     sent = token("conversation_check", "check-amqp")
     letter = await target.answer(body(submessages=[sent]), content_type=amqp.JSON, correlation_id="r-2")

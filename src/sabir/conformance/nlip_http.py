@@ -425,7 +425,7 @@ async def _async_tokens(target: HttpTarget) -> None:
     "CORE-6.3-async",
     "ECMA-430 6.3",
     "must",
-    "a control message that is answered later is answered by a control message",
+    "the answer to a control message is a control message, even if it comes later",
 )
 async def _async_control(target: HttpTarget) -> None:
     accepted = await _accepted(target, POLICIES)
@@ -475,7 +475,7 @@ async def _events_tokens(target: HttpTarget) -> None:
     "CORE-6.3-events",
     "ECMA-430 6.3",
     "must",
-    "a control message that is answered by a stream is answered by a control message",
+    "the answer to a control message is a control message, even if it is a stream",
 )
 async def _events_control(target: HttpTarget) -> None:
     last = from_json((await _streamed(target, text("What are your policies?", messagetype="control")))[-1])

@@ -254,7 +254,7 @@ async def grounded(target: Target) -> None:
         demand(isinstance(grounding, dict) and grounding.get("source_urls"), f"{item.get('name')!r} has no source")
 
 
-@check("NLWEB-13", "prefer.mode", "should", "list, summarize ends with a summary")
+@check("NLWEB-13", "prefer.mode", "should", "The answer to mode 'list, summarize' has a summary at its end")
 async def summary(target: Target) -> None:
     body = await target.ask(prefer={"response_format": "conv_search", "mode": "list, summarize"})
     items_of(body)
