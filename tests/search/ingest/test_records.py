@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sabir.search import Item
+from sabir.search.ingest.columns import stock_state
 from sabir.search.ingest.fetch import Document
 from sabir.search.ingest.kinds import read
 from sabir.search.ingest.merchant import product
@@ -52,6 +53,49 @@ def test_a_record_with_an_id_and_no_address_is_cited_by_its_document(body: str, 
     assert "url" not in local.fields
 
 
+SECRET = "https://user:pw@s.example/folder/{}?token=SECRET#part"
+NO_ID = json.dumps([{"@type": "Product", "name": "Hammer"}])
+RELATIVE = json.dumps([{"@type": "Product", "name": "Hammer", "url": "/hammer", "@id": "#7"}])
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (CALENDAR, "events.ics"),
+        (JSON_FEED, "feed.json"),
+        (RSS, "rss.xml"),
+        (RSS.replace("<guid", "<link>/3</link><guid"), "linked.xml"),
+        (MERCHANT, "products.xml"),
+        (MERCHANT_TABLE, "products.tsv"),
+        (NO_ID, "things.json"),
+        (NO_ID[1:-1], "things.jsonl"),
+        (RELATIVE, "related.json"),
+    ],
+)
+def test_no_password_and_no_key_of_a_feed_are_published(body: str, name: str) -> None:
+    [item] = records(body, SECRET.format(name))
+    told = f"{item.id} {item.url} {item.page} {item.fields}"
+    assert "SECRET" not in told and "pw" not in told and "s.example/" in item.page
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.md"])
+def test_no_password_of_a_page_is_published_and_its_query_is_kept(name: str) -> None:
+    [item] = records("<p>Rowing boats are by the jetty.</p>", f"https://user:pw@s.example/{name}?page=3")
+    assert item.page == f"https://s.example/{name}?page=3"
+    assert "pw" not in item.id
+
+
+def test_records_without_an_id_are_others_in_feeds_that_differ_by_their_query() -> None:
+    [one], [other] = (records(NO_ID, f"{WEB}/things.json?page={number}") for number in (1, 2))
+    assert one.id != other.id
+    assert "page" not in one.id + other.id
+
+
+@pytest.mark.parametrize("cell", ["²", "٣²", "9" * 5_000])
+def test_an_odd_number_in_stock_is_read(cell: str) -> None:
+    assert stock_state(cell) == ("https://schema.org/InStock" if cell.isdecimal() else cell)
+
+
 @pytest.mark.parametrize(
     ("period", "price"),
     [
@@ -60,6 +104,9 @@ def test_a_record_with_an_id_and_no_address_is_cited_by_its_document(body: str, 
         ("2020-01-01T00:00-0800/2020-02-01T00:00-0800", "55"),
         ("2027-01-01T00:00Z/2027-02-01T00:00Z", "55"),
         ("2020-01-01/2020-02-01", "55"),
+        ("2026-11-01/2026-11-19", "44.10"),
+        ("2026-11-01/2026-11-18", "55"),
+        ("2026-11-01/9999-12-31", "44.10"),
         ("next week", "44.10"),
     ],
 )
@@ -83,6 +130,13 @@ def test_a_woocommerce_product_with_variants_has_a_lowest_and_a_highest_price(sp
     [item] = records(json.dumps([row]), f"{WEB}/wp-json/wc/store/products", "application/json")
     stock = {"priceCurrency": "EUR", "availability": "https://schema.org/InStock"}
     assert item.fields["offers"] == {**offer, **stock}
+
+
+def test_a_woocommerce_price_that_is_no_number_is_none() -> None:
+    prices = {"price": "²", "currency_code": "EUR", "currency_minor_unit": 2}
+    row = {"name": "Wick", "permalink": f"{WEB}/wick", "prices": prices, "is_in_stock": True}
+    [item] = records(json.dumps([row]), f"{WEB}/wp-json/wc/store/products", "application/json")
+    assert not item.fields["offers"].get("price")
 
 
 MARKDOWN = """# Boat hire

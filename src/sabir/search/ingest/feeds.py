@@ -17,7 +17,7 @@ import msgspec
 from sabir.search.items.item import JSON, Item, Problem
 from sabir.search.items.schema_org import items, plain
 
-from .anchors import anchored
+from .anchors import anchored, publishable
 from .merchant import NAMESPACE, attribute, product
 from .numbering import numbered
 from .xml_safety import has_dtd
@@ -35,20 +35,21 @@ class Listing(msgspec.Struct, frozen=True):
 
 def listing(body: bytes, *, site: str, url: str, source: str, place: str) -> Listing:
     """Read a feed, a sitemap or a schemaMap. Feeds are read even if they are not well-formed, as many are not."""
+    cited = publishable(url)
     # Entities allow XML to expand without limit; none of these formats needs a DTD.
     if has_dtd(body):
         return Listing((Problem(place, "XML with a DTD is not read"),))
     try:
         root = _parsed(body)
     except (ET.ParseError, ValueError, LookupError) as exc:
-        found = _feed(body, site=site, url=url, source=source, place=place)
+        found = _feed(body, site=site, url=cited, source=source, place=place)
         return Listing(tuple(found) or (Problem(place, f"not XML: {exc}"),))
     match _tag(root):
         case "rss" | "RDF" | "feed" if any(_is_product(node) for node in root.iter()):
-            return Listing(tuple(numbered(_products(root, site=site, url=url, source=source, place=place))))
+            return Listing(tuple(numbered(_products(root, site=site, url=cited, source=source, place=place))))
         case "rss" | "RDF" | "feed":
             body = ET.tostring(root) if b"\0" in body else body  # feedparser does not read UTF-16
-            return Listing(tuple(_feed(body, site=site, url=url, source=source, place=place)))
+            return Listing(tuple(_feed(body, site=site, url=cited, source=source, place=place)))
         case "sitemapindex":
             return Listing(listings=tuple(_locations(root, url)))
         case "urlset":

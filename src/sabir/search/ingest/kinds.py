@@ -12,6 +12,7 @@ import msgspec
 
 from sabir.search.items.item import Item, Problem
 
+from .anchors import publishable, told_apart, without_user
 from .calendars import calendar_items
 from .feeds import Listing, listing
 from .fetch import Document
@@ -31,6 +32,7 @@ _KINDS: Final = (
     ("pdf", (".pdf",), ("application/pdf",)),
     ("sheet", (".xlsx", ".xlsm"), ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",)),
 )  # fmt: skip
+_PAGES: Final = frozenset({"html", "markdown", "pdf"})  # for people, and their query is a part of what they are
 _VAGUE: Final = ("", "application/octet-stream", "binary/octet-stream", "text/plain")
 # First bytes of formats that are not text.
 _MAGIC: Final = (
@@ -68,6 +70,8 @@ def read(
     for record in _read(document, site=site, source=source, mapping=mapping, listed=listed):
         if isinstance(record, Item) and record.id.startswith("#"):  # a fragment is only unique within its document
             record = msgspec.structs.replace(record, id=f"{document.place}{record.id}")
+        if isinstance(record, Item) and (identity := told_apart(record.id, document.url)) != record.id:
+            record = msgspec.structs.replace(record, id=identity)
         yield record
 
 
@@ -79,7 +83,8 @@ def _read(
     if problem:
         yield Problem(document.place, problem)
         return
-    where = {"site": site, "url": document.url or document.place, "source": source, "place": document.place}
+    address = without_user(document.url) if found in _PAGES else publishable(document.url)
+    where = {"site": site, "url": address or document.place, "source": source, "place": document.place}
     match found:
         case "xml":
             feed = listed or listing(document.body, **where)
