@@ -67,7 +67,7 @@ async def compared(text: str, subject: str, last: str, engine: Engine, where: tu
     found = larger if asked_for["bigger"] else smaller
     if not found:
         return ""
-    named = {word for word in tokens(subject) if word.isdigit() or word not in ASKING}
+    named = {word for word in tokens(subject) if word.isdecimal() or word not in ASKING}
     rest = " ".join(word for word in last.split() if named.isdisjoint(tokens(word))).rstrip(" ?")
     return f"{rest} {found[0][1]}?"
 
@@ -84,8 +84,8 @@ def _cheaper(one: Item, last: str) -> str:
 def _size_beside(name: str, other: str) -> float | None:
     """The only number of a name that is otherwise the same as another: "Moka Pot, 6 Cups", "Moka Pot, 3 Cups"."""
     words, others = tokens(name), tokens(other)
-    numbers = [word for word in words if word.isdigit()]
-    is_same = [word for word in words if not word.isdigit()] == [word for word in others if not word.isdigit()]
+    numbers = [word for word in words if word.isdecimal()]
+    is_same = [word for word in words if not word.isdecimal()] == [word for word in others if not word.isdecimal()]
     return float(numbers[0]) if is_same and len(numbers) == 1 else None
 
 

@@ -129,8 +129,8 @@ def stock_state(cell: str) -> str:
     """What a cell says about stock, as schema.org does: "complet" is sold out. A number is how many there are; other
     words are left as they are."""
     said = " ".join(cell.casefold().split())
-    if said.isdigit():
-        state = "InStock" if int(said) else "OutOfStock"
+    if said.isdecimal():
+        state = "InStock" if any(map(int, said)) else "OutOfStock"
     else:
         state = _STATE_OF.get(said, "")
     return f"https://schema.org/{state}" if state else cell

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Final, TypeAlias
 
 from sabir.search.items.item import JSON
@@ -19,6 +19,7 @@ _First: TypeAlias = Callable[[str], str]
 
 NAMESPACE: Final = "http://base.google.com/ns/1.0"
 _PRICE: Final = re.compile(r"([A-Z]{3})? ?([\d.,]+) ?([A-Z]{3})?")
+_DATE: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _STOCK: Final = {"in stock": "InStock", "out of stock": "OutOfStock", "preorder": "PreOrder", "backorder": "BackOrder"}
 _CONDITION: Final = {"new": "NewCondition", "used": "UsedCondition", "refurbished": "RefurbishedCondition"}
 # Their attributes, to schema.org properties; the others have their own rules below.
@@ -82,10 +83,13 @@ def _offer(first: _First, now: datetime) -> JSON:
 def _is_on_sale(period: str, now: datetime) -> bool:
     """Whether the reduced price is the one of now: ``2027-02-01T13:00-0800/2027-02-15T15:30-0800``."""
     try:
-        start, end = (datetime.fromisoformat(moment.strip()) for moment in period.split("/"))
+        start, end = (moment.strip() for moment in period.split("/"))
+        first, last = datetime.fromisoformat(start), datetime.fromisoformat(end)
     except ValueError:
         return True  # no period
-    in_utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in (start, end))
+    if _DATE.fullmatch(end):  # until the end of that day
+        last = datetime.combine(last, time.max)
+    in_utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in (first, last))
     return next(in_utc) <= now <= next(in_utc)
 
 

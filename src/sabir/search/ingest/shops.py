@@ -129,7 +129,7 @@ def _woocommerce_price(prices: dict[str, JSON], unit: int) -> dict[str, JSON]:
     """The price; of a product with variants, the lowest and the highest one."""
 
     def amount(of: dict[str, JSON], name: str) -> float | None:
-        return float(of[name]) / unit if str(of.get(name) or "").isdigit() else None
+        return float(of[name]) / unit if str(of.get(name) or "").isdecimal() else None
 
     span = prices.get("price_range")
     low, high = (

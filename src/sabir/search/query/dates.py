@@ -200,7 +200,7 @@ def _month(word: str) -> int:
 
 def _dated(words: list[str], today: date, past: bool) -> Span:
     month = _month(next(word for word in words if word[0].isalpha() and word not in (*WEEKDAYS, "of", "the")))
-    numbers = [int(re.sub(r"\D", "", word)) for word in words if word[0].isdigit()]
+    numbers = [int(re.sub(r"\D", "", word)) for word in words if word[0].isdecimal()]
     if len(numbers) > 1:
         return _days(date(numbers[1], month, numbers[0]))
     day = date(today.year, month, numbers[0])
@@ -256,7 +256,7 @@ def _part(words: list[str], today: date, past: bool) -> Span:
     words = [
         piece for word in words for piece in word.split("-") if piece not in ("the", "of", "this", "next", "coming", "")
     ]
-    year = int(words[-1]) if words[-1].isdigit() else 0
+    year = int(words[-1]) if words[-1].isdecimal() else 0
     month = _month(words[-2] if year else words[-1])
     whole = _months(year, month) if year else _next_month(month, today, past)
     first = datetime.fromtimestamp(whole.start, UTC).date()
@@ -277,7 +277,7 @@ def _part(words: list[str], today: date, past: bool) -> Span:
 
 def _season(words: list[str], today: date, past: bool) -> Span:
     first = _SEASONS[words[0]][0]
-    if words[-1].isdigit():
+    if words[-1].isdecimal():
         return _months(int(words[-1]), first, 3)
     year = today.year
     if not past and _months(year, first, 3).end <= _stamp(today):
@@ -288,7 +288,7 @@ def _season(words: list[str], today: date, past: bool) -> Span:
 
 
 def _counted(words: list[str], now: datetime) -> Span:
-    count = int(next(word for word in words if word.isdigit()))
+    count = int(next(word for word in words if word.isdecimal()))
     days = {"day": 1, "week": 7, "month": 30, "year": 365}[words[-1].rstrip("s")] * count
     if words[0 if words[0] != "the" else 1] in ("next", "coming"):
         return Span(now.timestamp(), _stamp(now.date() + timedelta(days=days + 1)))

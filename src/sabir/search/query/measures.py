@@ -135,7 +135,7 @@ def roomy(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
 def aged(match: re.Match[str], known: Fields, now: datetime) -> Phrase | None:
     """ "For a 7 year old": what is for this age, if things here say for which age they are."""
     said = next(group for group in match.groups() if group).casefold()
-    age = int(said) if said.isdigit() else NUMBER_WORDS.get(said)
+    age = int(said) if said.isdecimal() else NUMBER_WORDS.get(said)
     if AGES not in known.words or not isinstance(age, int) or age > _OLDEST:
         return None
     return Phrase((Is(AGES, (f"{age}y",)),))
