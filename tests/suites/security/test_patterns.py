@@ -39,6 +39,7 @@ QUADRATIC = Found("a tag", re.compile(r"<[^>]*>"), "sub")
 
 # Patterns made of local names cannot be collected from the source. Each is listed here with why it is harmless.
 MADE_FROM_NAMES = {
+    "sabir.agents.site.grounding": "the name of a month between word boundaries, or after a digit",
     "sabir.agents.site.sentences": "compiled into a table, which is collected",
     "sabir.agents.site.subject": "an escaped word after a word boundary",
     "sabir.agents.site.pronouns": "a table of texts, which is tested below",
