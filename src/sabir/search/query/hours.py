@@ -138,14 +138,29 @@ def _by_day(fields: Mapping[str, JSON]) -> dict[str, tuple[str, ...]]:
 
 def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
     """Each stated day with its text: "11:30-21:00", "by appointment"."""
-    language = str(fields.get("inLanguage") or "")[:2].casefold()
-    for written in strings(fields.get("openingHours")):
-        line = in_codes(written, language)
+    language = _language(fields)
+    for line in in_codes(tuple(strings(fields.get("openingHours"))), language):
         text = _DAYS.sub("", line).strip(" ,;:")
         if days := list(_named(line)):
             yield from ((day, text) for day in days)
         elif _TIME.search(line):  # hours without days apply to every day
             yield from ((day, text) for day in WEEKDAYS)
+    rows = [(f"{opens}-{closes}".strip("-"), name) for opens, closes, name in _specified(fields)]
+    codes = in_codes(tuple(name for _, name in rows), language, are_names=True)
+    yield from ((day, text) for (text, _), code in zip(rows, codes, strict=False) for day in _named(code))
+
+
+def _language(fields: Mapping[str, JSON]) -> str:
+    """The code of the only language of an item; empty if it states none, or several, or a name."""
+    codes = {match[1] for said in strings(fields.get("inLanguage")) if (match := _CODE.fullmatch(said.casefold()))}
+    return codes.pop() if len(codes) == 1 else ""
+
+
+_CODE: Final = re.compile(r"([a-z]{2})(?:[-_].*)?")
+
+
+def _specified(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str, str]]:
+    """When a place opens and closes on each named day of its specification."""
     given = fields.get("openingHoursSpecification")
     for item in given if isinstance(given, list) else [given]:
         if not isinstance(item, dict):
@@ -153,8 +168,7 @@ def _lines(fields: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
         opens, closes = str(item.get("opens") or "")[:5], str(item.get("closes") or "")[:5]
         if opens and opens == closes:
             continue  # schema.org's notation for closed
-        names = [in_codes(name.rsplit("/", 1)[-1], language) for name in strings(item.get("dayOfWeek"))]
-        yield from ((day, f"{opens}-{closes}".strip("-")) for name in names for day in _named(name))
+        yield from ((opens, closes, name.rsplit("/", 1)[-1]) for name in strings(item.get("dayOfWeek")))
 
 
 def _named(text: str) -> Iterator[str]:

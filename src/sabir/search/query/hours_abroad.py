@@ -1,7 +1,7 @@
 """Opening hours as sites write them in German, Spanish, French and Japanese, in schema.org's notation. Pure.
 
-"Di–So 10–17 Uhr" is ``Tu-Su 10:00-17:00``. Two letters can be different days in two languages ("Di", "Do"): a line is
-in the language in which all of its days are days.
+"Di–So 10–17 Uhr" is ``Tu-Su 10:00-17:00``. Two letters can be different days in two languages ("Di", "Do"): the lines
+of an item are in the language in which all of their days are days. If that is said of several, nothing is known.
 """
 
 from __future__ import annotations
@@ -44,20 +44,69 @@ _LONGEST: Final = 200  # characters of a line
 
 
 @lru_cache(maxsize=1_024)
-def in_codes(line: str, first: str = "") -> str:
-    """The line with English day codes and clock times; unchanged if its days are English, or it has other words.
-    ``first`` is the language that is tried first."""
-    if len(line) > _LONGEST:
-        return line
-    apart = _UNSPACED.sub(r"\1 ", line)
-    words = [word.casefold() for word in _WORD.findall(apart)]
-    words = [word for word in words if word not in _TO and word not in _BESIDE]
-    if not words or all(map(_ENGLISH.fullmatch, words)):
-        return line
-    for language in sorted(_DAYS, key=first.__ne__):
-        if all(any(_days(word, language)) for word in words):
-            return _clocks(_WORD.sub(partial(_code, language), apart))
-    return line
+def in_codes(lines: tuple[str, ...], language: str = "", *, are_names: bool = False) -> tuple[str, ...]:
+    """The lines of an item with English day codes and clock times. ``language`` is that of the item, if it is known.
+
+    A line is unchanged if its days are English, or if it has no days. Empty if it is not known which days one of them
+    states; a line without a time is left out instead, unless all are names of days."""
+    words = {line: _words(line) for line in lines}
+    is_known = language in ("", "en") or language in _DAYS
+    abroad = [line for line in words if is_known and _is_abroad(words[line])]
+    unread = [line for line in words if line not in abroad and _is_unread(words[line], is_known, are_names)]
+    if any(are_names or any(map(str.isdigit, line)) for line in unread):
+        return ()
+    changed = dict.fromkeys(unread, "") | _changed(abroad, words, language)
+    return tuple(changed.get(line, line) for line in lines) if changed.keys() >= {*abroad} else ()
+
+
+def _changed(abroad: list[str], words: Mapping[str, list[str]], language: str) -> dict[str, str]:
+    """The lines in other languages, all in one if there is one that has the days of all; without those that may be
+    in several."""
+    fitting = [item for item in _DAYS if all(_is_in(words[line], item) for line in abroad)]
+    coded = [line for line in words if words[line] and _is_english(words[line])]
+    best = [item for item in fitting if all(_is_in(words[line], item) for line in coded)] or fitting
+    if language in fitting:
+        best = [language]
+    if not best:
+        return {key: value for line in abroad for key, value in _changed([line], {line: words[line]}, language).items()}
+    readings = [{line: _clocks(_WORD.sub(partial(_code, item), _apart(line))) for line in abroad} for item in best]
+    return readings[0] if all(reading == readings[0] for reading in readings) else {}
+
+
+def _apart(line: str) -> str:
+    return _UNSPACED.sub(r"\1 ", line)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line that may be days; none of a long one."""
+    found = [word.casefold() for word in _WORD.findall(_apart(line))] if len(line) <= _LONGEST else []
+    return [word for word in found if word not in _TO and word not in _BESIDE]
+
+
+def _is_english(words: list[str]) -> bool:
+    return all(map(_ENGLISH.fullmatch, words))
+
+
+def _is_in(words: list[str], language: str) -> bool:
+    return all(any(_days(word, language)) for word in words)
+
+
+def _is_abroad(words: list[str]) -> bool:
+    return not _is_english(words) and any(_is_in(words, language) for language in _DAYS)
+
+
+def _is_unread(words: list[str], is_known: bool, are_names: bool) -> bool:
+    """Whether a line has days that are not known: words of an unknown language, or days beside other words."""
+    others = [word for word in words if not _ENGLISH.fullmatch(word)]
+    if are_names and not is_known:
+        return any(word not in _NO_DAYS for word in others)
+    if len(others) == len(words) and not is_known:
+        return bool(words)
+    is_month = is_known and len(others) < len(words)
+    return any(any(_days(word, language)) for word in others for language in _DAYS if not (is_month and word == "mar"))
+
+
+_NO_DAYS: Final = frozenset({"publicholidays"})
 
 
 def _days(word: str, language: str) -> Iterator[bool]:
