@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
-from sabir.search.answers.polarity import obliges, refuses, says
+from sabir.search.answers.leaning import clause_meant, leanings
+from sabir.search.answers.polarity import clauses, obliges, refuses, says
 from sabir.search.answers.reading import same
 
 
@@ -54,3 +57,46 @@ def test_an_answer_may_refuse_without_the_word_no() -> None:
     assert refuses("Only assistance dogs.")
     assert refuses("Not yet. It is planned for 2027.")
     assert not refuses("In the yard behind the post office.")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words", "is_so"),
+    [
+        ("Breakfast is served daily; no dinner on Sundays.", ["breakfast", "sunday"], None),
+        ("Breakfast is served daily; no dinner on Sundays.", ["breakfast", "serve", "sunday"], None),
+        ("Breakfast is served daily; no dinner on Sundays.", ["breakfast"], True),
+        ("Dogs are welcome in the garden, no cats inside.", ["dog", "inside"], None),
+        ("Dogs are welcome in the garden, but no cats upstairs.", ["dog", "upstairs"], None),
+        ("Dogs are welcome in the garden, no dogs inside.", ["dog", "inside"], False),
+        ("Dogs are welcome in the garden, but not inside.", ["dog", "inside"], False),
+        ("We are open daily, except on Sundays.", ["open", "sunday"], False),
+        ("You can pay by card, no cash.", ["pay", "cash"], False),
+        ("We sell rolls, no fresh bread.", ["sell", "bread"], False),
+        ("Dogs are welcome, no charge.", ["dog", "free"], True),
+    ],
+)
+def test_a_clause_that_denies_another_thing_says_nothing_of_the_one_before(
+    sentence: str, words: list[str], is_so: bool | None
+) -> None:
+    assert says(sentence, words, same) is is_so
+    denies = clause_meant(sentence, words).startswith(("no ", "not ", "except "))
+    assert denies is (is_so is False or "free" in words)
+
+
+LONG_RUNS = ["dogs{}allowed", "Dogs are welcome,{}not inside", "no{}dinner", "a{}but{}not", "yes,{}no,{}x", "if{}- {}x"]
+
+
+@pytest.mark.parametrize("text", LONG_RUNS)
+@pytest.mark.parametrize("blank", [" ", "\t", " \N{NO-BREAK SPACE}"], ids=["blanks", "tabs", "no-break"])
+def test_a_run_of_blanks_takes_linear_time(text: str, blank: str) -> None:
+    sentence = text.replace("{}", blank * 6_000)
+    start = process_time()
+    clauses(sentence)
+    clause_meant(sentence, ["dog", "allowed"])
+    says(sentence, ["dog", "allowed"], same)
+    leanings("are dogs allowed inside?", sentence, ["dog", "allowed"], "are dogs allowed?")
+    assert process_time() - start < 0.2
+
+
+def test_clauses_have_single_blanks() -> None:
+    assert clauses("Dogs  are\twelcome,\n but not\u00a0inside.") == ["Dogs are welcome", "not inside."]

@@ -12,7 +12,7 @@ from typing import Final
 
 from sabir.search.query.words import sentences, tokens
 
-from .polarity import clauses, obliges, opposes, says
+from .polarity import clauses, has_other_subject, obliges, opposes, says
 from .reading import has, same
 
 _BEGINS_YES: Final = re.compile(r"\W*(?:yes|ja|sí|oui|of\s+course|certainly|はい)\b", re.IGNORECASE)
@@ -47,13 +47,15 @@ _LESS: Final = re.compile(
 
 def clause_meant(sentence: str, words: Sequence[str]) -> str:
     """The clause of a sentence that a question with these words is about: of "Dogs are welcome in the courtyard, but
-    not inside" the second one, if it is asked about dogs inside. What a clause leaves out is said before it."""
+    not inside" the second one, if it is asked about dogs inside. What a clause leaves out is said before it, unless it
+    denies another thing: "no dinner on Sundays"."""
     parts = clauses(sentence)
     best, highest, before = sentence, -1, frozenset[str]()
     for part in parts:
         said = tokens(part)
         own = frozenset(word for word in words if has(said, word) or opposes(word, said))
-        count = len(own | before) if _GOES_ON.match(part) else len(own)
+        goes_on = _GOES_ON.match(part) and not has_other_subject(part, words, same)
+        count = len(own | before) if goes_on else len(own)
         if count > highest:
             best, highest = part, count
         before = own
@@ -70,7 +72,7 @@ def leanings(question: str, said: str, words: Sequence[str], asked_here: str = "
     """
     named = tokens(asked_here)
     left = [word for word in words if not has(named, word)]
-    sentence = _sentence_meant(said, left) if asked_here else said
+    sentence = sentence_meant(said, words, asked_here) if asked_here else said
     clause = clause_meant(sentence, left if asked_here else words)
     there = tokens(clause)
     read = sentence if _BEGINS_YES.match(sentence) else clause
@@ -108,12 +110,17 @@ def leanings(question: str, said: str, words: Sequence[str], asked_here: str = "
     return tuple(map(float, found))
 
 
-def _sentence_meant(answer: str, words: Sequence[str]) -> str:
+def sentence_meant(answer: str, words: Sequence[str], asked_here: str) -> str:
     """The sentence of an answer that a question with these words is about: the first, unless another denies what is
     asked: "Yes, on the mainland. Not to the islands."."""
+    named = tokens(asked_here)
+    left = [word for word in words if not has(named, word)]
     rows = list(sentences(answer)) or [answer]
-    denying = (row for row in rows[1:] if _DENIES.search(row) and any(has(tokens(row), word) for word in words))
-    return next(denying, rows[0])
+    denying = (row for row in rows[1:] if _DENIES.search(row) and any(has(tokens(row), word) for word in left))
+    return next(denying, rows[0])[:_LONG]
+
+
+_LONG: Final = 500  # characters of a sentence that are read
 
 
 def chance(weights: Sequence[float], figures: Sequence[float]) -> float:

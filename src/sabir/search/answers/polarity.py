@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from itertools import takewhile
 from typing import Final
 
-from sabir.search.query.words import tokens
+from sabir.search.query.words import STOPWORDS, tokens
 
 Same = Callable[[str, str], bool]  # whether a word of a question and one of a sentence mean the same
 
@@ -47,8 +48,32 @@ _NEGATIVE: Final = ("un", "non", "in", "im")
 
 
 def clauses(sentence: str) -> list[str]:
-    """The parts of a sentence that may each say yes or no."""
-    return [part for part in _CLAUSES.split(sentence) if part and part.strip(" .,")]
+    """The parts of a sentence that may each say yes or no, with single blanks."""
+    return [part for part in _CLAUSES.split(" ".join(sentence.split())) if part and part.strip(" .,")]
+
+
+def has_other_subject(clause: str, words: Sequence[str], same: Same) -> bool:
+    """Whether a clause denies a thing that some words do not name: "no dinner on Sundays", if breakfast is asked for.
+    "No cash" is about cash, "not inside" about what was said before."""
+    match = _NO.match(clause)
+    behind = tokens(clause[match.end() : match.end() + _NEAR])[:_NEXT] if match is not None else []
+    subject = list(takewhile(lambda word: word not in _NO_SUBJECT and word not in OPPOSITE, behind))
+    return bool(subject) and not any(
+        same(word, other) or opposes(word, (other,)) for word in words for other in subject
+    )
+
+
+_NO: Final = re.compile(
+    r"\W*(?:(?:but|and)\s+)?(?:no|kein\w*|sin|pas\s+d(?:e\b|['’])|aucun\w*|ning[uú]n\w*)(?:\s+|(?<=['’]))",
+    re.IGNORECASE,
+)
+_NEAR: Final = 60  # characters
+_NO_SUBJECT: Final = STOPWORDS.union(
+    tokens(
+        """upstairs downstairs indoors outdoors today tonight tomorrow monday tuesday wednesday thursday friday
+        saturday sunday weekend"""
+    )
+)
 
 
 def opposes(word: str, said: Collection[str]) -> bool:
@@ -108,6 +133,8 @@ def says(sentence: str, words: Sequence[str], same: Same, *, must: bool = False)
         if count == highest
     }
     is_so = verdicts.pop() if len(verdicts) == 1 else None
+    if is_so and _is_left_open(rows, counts, words, same):
+        return None
     return None if must and is_so and not _MUST.search(sentence) else is_so
 
 
@@ -116,16 +143,28 @@ def _counts(rows: Sequence[tuple[str, Sequence[str]]], words: Sequence[str], sam
     I drink water before a fasting test?".
 
     A clause that goes on after a "but not" leaves out what was said before: "dogs are welcome in the garden, but not
-    inside". It counts with that, if it has a word of its own.
+    inside". It counts with that, if it has a word of its own and denies nothing else: "no dinner on Sundays".
     """
     counts: list[tuple[int, bool]] = []
     before = frozenset[str]()
     for clause, said in rows:
         own = frozenset(word for word in words if _has(word, said, same))
-        whole = own | before if own - before and _GOES_ON.match(clause) else own
+        goes_on = own - before and _GOES_ON.match(clause) and not has_other_subject(clause, words, same)
+        whole = own | before if goes_on else own
         counts.append((len(whole), words[0] in whole))
         before = own
     return counts
+
+
+def _is_left_open(
+    rows: Sequence[tuple[str, Sequence[str]]], counts: Sequence[tuple[int, bool]], words: Sequence[str], same: Same
+) -> bool:
+    """Whether one of some words is only in a clause that denies another thing: of "Dogs are welcome in the garden, no
+    cats inside" whether dogs may come inside."""
+    highest = max(counts)
+    said = [other for (_, there), count in zip(rows, counts, strict=True) if count == highest for other in there]
+    others = [other for clause, there in rows if has_other_subject(clause, words, same) for other in there]
+    return any(_has(word, others, same) and not _has(word, said, same) for word in words)
 
 
 _GOES_ON: Final = re.compile(r"\W*(?:not|never|except|nicht|kein\w*|pas|no)\b", re.IGNORECASE)

@@ -221,7 +221,7 @@ def _is_so(reading: Reading, own: list[str], days: list[str], question: str) -> 
         is_flag = reading.statement.is_so is not None
         return reading.statement.is_so if is_flag else says(text, own, same, must=obliges(question))
     on_days = [clause for clause in clauses(text) if days_named(clause).issuperset(days)]
-    is_so = says(" ".join(on_days) or text, own, same, must=obliges(question))
+    is_so = says("; ".join(on_days) or text, own, same, must=obliges(question))
     if not days_named(text) or is_so is None:
         return None
     return is_so if on_days else not is_so
