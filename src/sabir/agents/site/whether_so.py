@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sabir.search import Hit, OfType, SearchQuery
-from sabir.search.answers.leaning import agrees, chance, denies_by_field, leanings, says_yes_or_no
+from sabir.search.answers.leaning import agrees, chance, denies_by_field, leanings, says_yes_or_no, sentence_meant
 from sabir.search.answers.polarity import opposes
 from sabir.search.answers.reading import telling
 from sabir.search.answers.statements import yes_or_no
@@ -36,6 +36,8 @@ _READ: Final = 6_000  # characters of a page
 _SENTENCES: Final = 20  # that are compared in meaning
 _ANSWERS: Final = 6  # of the site's own questions that are compared in meaning
 _LONG: Final = 300  # characters of a sentence
+_LONGEST: Final = 500  # characters of a sentence that is read at all
+_STATED: Final = 300  # characters of an answer that are stated
 _LEAST: Final = 0.6  # how likely yes, or no, must be
 _LEANS: Final = 0.8  # how plainly the statement must say so
 _SHARE: Final = 0.3  # how likely that statement must be the one that decides
@@ -113,8 +115,25 @@ def _stated(found: Ruling, question: SiteQuestion) -> Subject:
     said = yes_or_no(found.is_so, question.language)
     if not evidence.asked_here:
         return Subject(evidence.hit, Asked(("articlebody",), about=english), english, f"{said} {evidence.written}")
-    answer = evidence.text if agrees(evidence.text, is_so=found.is_so) else f"{said} {evidence.text}"
+    begun = beginning(evidence.text, sentence_meant(evidence.english, telling(english), evidence.asked_here))
+    answer = begun if agrees(begun, is_so=found.is_so) else f"{said} {begun}"
     return Subject(evidence.hit, Asked(("acceptedanswer",)), english, f"{answer} ({evidence.hit.item.name})")
+
+
+def beginning(answer: str, meant: str = "") -> str:
+    """The first sentences of an answer that are not too long to be stated, of a long one its first words; and a later
+    sentence that is ``meant``."""
+    if len(answer) <= _STATED:
+        return answer
+    kept = ""
+    for sentence in sentences(answer):
+        longer = f"{kept} {sentence}".strip()
+        if len(longer) > _STATED:
+            break
+        kept = longer
+    kept = kept or f"{answer[:_STATED].rpartition(' ')[0] or answer[:_STATED]} …"
+    is_later = meant in answer and meant not in kept and not answer.startswith(meant)
+    return f"{kept.removesuffix(' …')} … {meant}" if is_later else kept
 
 
 async def ruling(
@@ -160,7 +179,7 @@ async def candidates(question: SiteQuestion) -> list[Evidence]:
         elif not named or hit.item.id == named:
             text = f"{hit.item.description}\n{hit.item.text}"[:_READ]
             language = item_language(hit.item)
-            for sentence in dict.fromkeys(sentences(text)):
+            for sentence in dict.fromkeys(one for one in sentences(text) if len(one) <= _LONGEST):
                 english = in_english(sentence, language)
                 row = _counted(Evidence(hit, place, sentence, english, tokens(english)), words)
                 said += [row] if any(_has(row[1].words, word) for word in words) else []
@@ -180,9 +199,10 @@ def _counted(statement: Evidence, words: Sequence[str]) -> tuple[int, Evidence]:
 
 def _answer(hit: Hit, place: int) -> Evidence:
     item = hit.item
-    english = in_english(item.description, item_language(item))
+    text = item.description[:_READ]
+    english = in_english(text, item_language(item))
     asked_here = glossed(item.name, language_of(item.name))
-    return Evidence(hit, place, item.description, english, (*tokens(item.name), *tokens(english)), asked_here)
+    return Evidence(hit, place, text, english, (*tokens(item.name), *tokens(english)), asked_here)
 
 
 async def similarities(question: SiteQuestion, found: Sequence[Evidence]) -> list[float] | None:

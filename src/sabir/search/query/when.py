@@ -8,10 +8,10 @@ from typing import Final
 
 from sabir.search.engine.base import Fields
 from sabir.search.items.attributes import ON_DAYS, OPEN_AT, OPEN_ON, START_HOUR
-from sabir.search.items.types import TYPE_WORDS, ancestors
+from sabir.search.items.types import TYPE_WORDS, ancestors, lineage
 
 from . import dates
-from .conditions import AnyOf, Condition, During, Is, Not, Range
+from .conditions import AnyOf, Condition, During, Is, Not, OfType, Range
 from .hours import slot
 from .negation import HAS_HOURS
 from .phrase import Phrase, after
@@ -86,9 +86,9 @@ _TO_BE_HAD: Final = re.compile(
 
 def to_be_had(conditions: tuple[Condition, ...], question: str, known: Fields) -> tuple[Condition, ...]:
     """The same with the day from which a thing is to be had, if that is asked for and things state it; whatever is to
-    be had earlier is also to be had then."""
+    be had earlier is also to be had then. What is on a day, "concerts that are free in December", keeps its date."""
     field = next((name for name in _HAD_FROM if name in known.dates), None)
-    if field is None or not _TO_BE_HAD.search(question):
+    if field is None or not _TO_BE_HAD.search(question) or _is_of_others(conditions):
         return conditions
     return tuple(
         During(field, None, one.end or (one.start or 0.0) + _A_MONTH)
@@ -98,6 +98,13 @@ def to_be_had(conditions: tuple[Condition, ...], question: str, known: Fields) -
     )
 
 
+def _is_of_others(conditions: tuple[Condition, ...]) -> bool:
+    """Whether only things are asked for that nobody moves into, rents or buys: concerts, jobs."""
+    kinds = [one.types for one in conditions if isinstance(one, OfType)]
+    return any(_TO_HAVE.isdisjoint(lineage(types)) for types in kinds)
+
+
+_TO_HAVE: Final = frozenset({"Place", "Product", "Offer", "RealEstateListing"})
 _A_MONTH: Final = 31 * 86_400.0  # seconds: "from January" is in January
 _HAD_FROM: Final = ("availabilitystarts", "availablefrom")
 
