@@ -307,8 +307,29 @@ def test_how_long_it_will_take_yet_counts_from_when_the_work_began() -> None:
     assert remaining(msgspec.structs.replace(task, progress=None)) is None
 
 
-@pytest.mark.parametrize(("reported", "left"), [(0.0, 30), (-5.0, 10), (-9.0, 30)])
-def test_how_long_it_will_take_yet_grows_while_no_progress_is_reported(reported: float, left: int) -> None:
+@pytest.mark.parametrize(("reported", "left"), [(0.0, 30), (-5.0, 10), (-9.0, 1)])
+def test_how_long_it_will_take_yet_falls_while_no_progress_is_reported(reported: float, left: int) -> None:
     now = time.time()
     row = TaskRow("t", "anna", "kitchen", "working", now - 10, now + reported, now + 60, Message.text("stew"))
     assert remaining(msgspec.structs.replace(row, progress=0.25)) == left
+
+
+def test_the_estimate_never_jumps_up_while_no_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = TaskRow("t", "anna", "kitchen", "working", 1000.0, 1010.0, 9999.0, Message.text("stew"), progress=0.5)
+    passed = [11.0, 15.0, 19.0, 19.9, 20.1, 21.0, 25.0, 40.0, 100.0]
+    estimates = []
+    for seconds in passed:
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: 1000.0 + seconds)
+        estimates.append(remaining(row))
+    assert estimates == [9, 5, 2, 2, 2, 2, 2, 4, 10]
+
+
+@pytest.mark.parametrize("progress", [5e-324, 1e-300, 1e-9])
+@pytest.mark.parametrize("reported", [0.0, 5.0])
+def test_the_estimate_is_bounded(progress: float, reported: float) -> None:
+    now = time.time()
+    row = TaskRow(
+        "t", "anna", "kitchen", "working", now - 10, now - 10 + reported, now + 60, Message.text("stew"),
+        progress=progress,
+    )  # fmt: skip
+    assert 1 <= (remaining(row) or 0) <= 7 * 86400

@@ -16,6 +16,7 @@ from sabir.tasks.records import BEGAN
 from sabir.turn import Caller
 
 FORMAT: Final = "nlweb"  # the key of a task's detail for the format of its answer
+_LONGEST: Final = 7 * 86400.0  # seconds that an estimate may say
 
 
 class Promises:
@@ -56,15 +57,16 @@ def response_of(task: TaskRow, response_format: ResponseFormat) -> Response:
 
 
 def remaining(task: TaskRow) -> int | None:
-    """The remaining seconds of a task, if its progress allows an estimate."""
+    """The remaining seconds of a task, if its progress allows an estimate.
+
+    While no progress is reported, the estimate falls to a tenth of the time that has gone, and then grows slowly.
+    """
     if not task.progress or not 0.0 < task.progress < 1.0:
         return None
     began = float(task.detail.get(BEGAN, task.created))
     whole = max(0.0, task.updated - began) / task.progress
     passed = max(0.0, time.time() - began)
-    if passed > whole:  # slower than its progress was: the time since then counts, too
-        whole = passed / task.progress
-    return max(1, round(whole - passed))
+    return max(1, round(min(max(whole - passed, passed / 10), _LONGEST)))
 
 
 def question_in(stored: Mapping[str, Any]) -> Question:
