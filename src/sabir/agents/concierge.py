@@ -31,7 +31,7 @@ from sabir.guard.quotas.rates import Quotas, Remaining
 from sabir.limits import Limits
 from sabir.message import Message, json_part, text_part, uri_part
 from sabir.stores.base import ConversationRow, Store, TurnEntry
-from sabir.turn import Caller, PastTurn, Turn
+from sabir.turn import Caller, PastTurn, Turn, no_back_channel
 from sabir.uploads import Uploads
 
 from .control.guesses import with_guess
@@ -151,7 +151,10 @@ class Concierge:
             wish = await self.services.reader(turn.text)
             if wish is not None and wish.topic in TOPICS:
                 return [wish]
-        return with_guess(turn.message, wishes)
+        likely = with_guess(turn.message, wishes)
+        if turn.ask_back is no_back_channel and any(wish.is_guess for wish in likely):
+            return wishes  # a guess is not carried out without a yes, and nobody can be asked for one
+        return likely
 
     async def _answered(self, wishes: Iterable[Wish], turn: Turn) -> list[ProposalAnswer]:
         agreed = dict(turn.conversation.agreed)

@@ -236,6 +236,25 @@ def test_a_request_without_a_session_starts_one_unless_that_is_off(
     assert post(url, asking("two", token=own)).json()["content"]["content"] == "two, after 1"
 
 
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [("please cap 4 KB for my messages", "Nothing was changed."),
+     ("Squeeze your answers into 1,500 bytes.", "Nothing was changed."),
+     ("please undo the limit of 500 bytes", "Nothing was changed."),
+     ("Everything as JSON, please.", "I did not understand this control message."),
+     ("Please send me the history in json", "Nothing has been said yet.")],
+)  # fmt: skip
+def test_what_is_only_likely_is_answered_where_nobody_can_be_asked(
+    serve: Serve, home: Path, counting: Agent, caplog: pytest.LogCaptureFixture, said: str, answered: str
+) -> None:
+    options = EnvelopeOptions(begins_sessions=False)
+    url = serve(Gateway(counting, home=home, envelope=options)).url + "/nlip"
+    response = post(url, asking(said, metadata={"messagetype": "control"}))
+    assert response.status_code == 200, response.text
+    assert answered in response.text
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("on", [True, False])
 def test_turns_are_counted_or_not(serve: Serve, home: Path, on: bool, counting: Agent) -> None:  # MW-56
     url = serve(Gateway(counting, home=home, envelope=EnvelopeOptions(counts_turns=on))).url + "/nlip"
