@@ -248,3 +248,84 @@ def test_a_gateway_starts_without_the_model() -> None:
         "assert model.cache_info().currsize == 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# -- the opposite of what was asked, and other things ---------------------------------------------
+
+OPPOSITES: list[tuple[str, tuple[str, ...]]] = [
+    ("undone", (
+        "please undo the limit of 500 bytes", "please lift the 500 byte limit",
+        "bitte hebe das Limit von 500 Bytes auf", "bitte mach die Beschränkung auf 500 Bytes rückgängig",
+        "por favor deshaz el límite de 500 bytes", "por favor levanta el límite de 500 bytes",
+        "annule la limite de 500 octets s'il te plaît", "lève la limite de 500 octets s'il te plaît")),
+    ("removed", (
+        "please remove the limit of 500 bytes per message", "please end the limit of 500 bytes",
+        "bitte entferne das Limit von 500 Bytes", "vergiss bitte das Limit von 500 Bytes",
+        "por favor quita el límite de 500 bytes", "supprime la limite de 500 octets s'il te plaît")),
+    ("raised", (
+        "please raise the limit to 100000 bytes", "please double the limit of 5 messages per minute",
+        "bitte erhöhe das Limit auf 100000 Bytes", "bitte verdopple das Limit von 500 Bytes",
+        "por favor aumenta el límite a 100000 bytes", "duplica el límite de 500 bytes por favor",
+        "augmente la limite à 100000 octets s'il te plaît", "double la limite de 500 octets s'il te plaît")),
+    ("at least", (
+        "please at least 5 messages per minute", "replies of at least 2000 bytes please",
+        "bitte mindestens 5 Nachrichten pro Minute", "Antworten von mindestens 2000 Bytes bitte",
+        "por favor al menos 5 mensajes por minuto", "respuestas de al menos 2000 bytes por favor",
+        "au moins 5 messages par minute s'il te plaît", "des réponses d'au moins 2000 octets s'il te plaît")),
+    ("longer", (
+        "I'd like answers longer than 500 characters", "please allow me longer replies than 1000 bytes",
+        "Ich hätte gern Antworten länger als 500 Zeichen", "Quisiera respuestas de más de 500 caracteres",
+        "Je voudrais des réponses de plus de 500 caractères")),
+    ("avoided", (
+        "please avoid json", "please abandon json", "bitte vermeide json", "bitte ohne das Limit von 500 Bytes",
+        "por favor evita json", "évite json s'il te plaît")),
+    ("no policy", (
+        "please accept my location", "please have my location", "bitte akzeptiere meinen Standort",
+        "por favor acepta mi ubicación", "accepte ma position s'il te plaît")),
+    ("another thing", (
+        "delete my account", "please delete the second message", "delete Peter's messages",
+        "erase your assumption please", "delete my photo please", "delete everything in my account",
+        "lösche mein Konto", "lösche die zweite Nachricht", "bitte lösche die Nachricht von Peter",
+        "lösche alle Nachrichten von Peter", "borra mi cuenta", "borra el segundo mensaje",
+        "borra el mensaje de Pedro", "supprime mon compte", "supprime le deuxième message",
+        "supprime le message de Pierre")),
+    ("another session", (
+        "please end the session of Peter", "bitte beende die Sitzung von Peter",
+        "por favor termina la sesión de Pedro", "termine la session de Pierre s'il te plaît")),
+    ("the terms of a question", (
+        "Please send me the history in json", "Schick mir bitte den Verlauf in json",
+        "Envíame el historial en json, por favor", "Envoie-moi l'historique en json, s'il te plaît")),
+]  # fmt: skip
+OPPOSED = [(kind, said) for kind, sentences in OPPOSITES for said in sentences]
+
+
+@pytest.mark.parametrize(("kind", "said"), OPPOSED, ids=[f"{kind}: {said}" for kind, said in OPPOSED])
+def test_the_opposite_and_other_things_are_not_proposed(kind: str, said: str) -> None:
+    wish = read_likely(said)
+    assert wish is None or not wish.act
+
+
+@pytest.mark.parametrize("said", OPPOSITES[-1][1])
+def test_a_history_in_a_format_is_a_question_and_may_be_that_of_anything(said: str) -> None:
+    wish = read_likely(said)
+    assert wish is not None and (wish.topic, wish.act) == ("history", "")
+    message = Message.text(said)
+    assert infer_control(message) is message
+
+
+@pytest.mark.parametrize("said", ["", "!!!", "...", "0", "²", "½", "𝟙𝟚 ٣", "1,000.5 ?"])
+def test_a_text_without_words_means_nothing(said: str) -> None:
+    assert guess(said) is None
+
+
+@pytest.mark.parametrize("said", ["\ud800", "delete \udfff this chat", "limit \ud83d"])
+def test_a_lone_surrogate_is_read_like_any_other_unknown_sign(said: str) -> None:
+    read_likely(said)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(1234567, "1,234,567"), (1500.0, "1,500"), (0.5, "0.5"), (10**15, "1,000,000,000,000,000")],
+)  # fmt: skip
+def test_the_question_names_all_digits_of_a_limit(number: float, words: str) -> None:
+    assert question_for("limits", {"propose": {"body": number}}) == f"Limit messages to {words} bytes?"

@@ -14,6 +14,7 @@ from sabir.message import Message
 from .intents import Wish, is_labelled, read_words
 from .lexicon import NUMBER, UNKNOWN, Sentence, Tag, lexicons
 from .meanings import NONE, QUESTION, LikelyReading, features, model, reading_of
+from .opposites import is_opposed
 from .values import accepted, reads, size
 
 _LEAST_ACT: Final = 0.3
@@ -48,6 +49,7 @@ _TOPICS_OF_ACTS: Final[Mapping[str, str]] = {
     "keeper both": "context", "keeper client": "context", "keeper server": "context", "window": "context",
     "limits": "limits", "stream on": "stream", "stream off": "stream", "vocabulary": "vocabulary",
 }  # fmt: skip
+_ACTS_WITH_TERMS: Final = frozenset({"formats", "languages", "limits", "window"})  # "send me the history in JSON"
 # Other words are not told from those around them: the strict reader of vocabularies sees their form.
 _SHORT_ANSWERS: Final = frozenset({
     "yes", "no", "maybe", "true", "false", "ja", "nein", "vielleicht", "wahr", "falsch", "sí", "quizás", "verdadero",
@@ -81,17 +83,27 @@ def guess(text: str, read: Wish | None = None) -> Wish | None:
 
     None: nothing is likely, or not more than what was read.
     """
+    if not any(letter.isalpha() for letter in text):
+        return None
     reading = reading_of(text)
     chances = model().chances(features(text, reading))
     meaning = max((name for name in chances if name != NONE), key=lambda name: chances[name])
     if not meaning.startswith(QUESTION) and _is_likely(chances, meaning, reading):
-        is_other = read is not None and read.topic != _TOPICS_OF_ACTS[meaning]
-        wish = None if is_other and chances[meaning] < _LEAST_OTHER else _proposal(meaning, text, reading)
+        is_meant = read is None or _may_replace(read, meaning, chances[meaning])
+        wish = _proposal(meaning, text, reading) if is_meant else None
         if wish is not None:
             return wish
     topic, chance = _likeliest_topic(chances)
     is_question = read is None and topic != "cancel" and _is_topic(chance, 1 - chances[NONE])
     return Wish(topic, is_plain=False) if is_question else None
+
+
+def _may_replace(read: Wish, act: str, chance: float) -> bool:
+    """Whether an act may be meant by what the rules read as a question; its terms may belong to that question."""
+    if read.topic == _TOPICS_OF_ACTS[act]:
+        return True
+    is_question = read.is_plain and not read.is_unclear and act in _ACTS_WITH_TERMS
+    return not is_question and chance >= _LEAST_OTHER
 
 
 def _is_topic(chance: float, all_topics: float) -> bool:
@@ -118,6 +130,8 @@ def _likeliest_topic(chances: Mapping[str, float]) -> tuple[str, float]:
 
 def _proposal(act: str, text: str, reading: LikelyReading) -> Wish | None:
     if len(text) > _MOST_LETTERS or is_flagged(text, reading, act):
+        return None
+    if is_opposed(act, reading.words, reading.sentences):
         return None
     terms = _short_answers(reading) if act == "vocabulary" else _TERMS[act](_joined(reading.sentences))
     return None if terms is None else Wish(_TOPICS_OF_ACTS[act], terms, act=act, is_plain=False, is_guess=True)

@@ -344,6 +344,12 @@ def _unknown(sentences: list[Sentence]) -> int:
     return sum(tag.name == UNKNOWN for sentence in sentences for tag in sentence.tags)
 
 
+def _has_terms(text: str) -> bool:
+    """Whether a text names a format or a language."""
+    readings = (lexicon.sentences(words_of(text, elisions=lexicon.elisions)) for lexicon in lexicons())
+    return any(sentence.has("format", "lang") for sentences in readings for sentence in sentences)
+
+
 def infer_control(message: Message) -> Message:
     """The message as control, if its text clearly is that although it is not labelled; otherwise unchanged.
 
@@ -357,4 +363,6 @@ def infer_control(message: Message) -> Message:
     wish = read_words(message.text)
     if wish is None or not wish.is_plain or not (wish.act or not wish.is_unclear):
         return message
+    if wish.topic == "history" and _has_terms(message.text):
+        return message  # "the history in JSON" may be that of anything
     return message.with_type(CONTROL)

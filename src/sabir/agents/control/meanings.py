@@ -66,7 +66,7 @@ def features(text: str, reading: LikelyReading) -> dict[int, int]:
     found = {**_of_words(words), **_of_tags(reading.sentences)}
     buckets: dict[int, int] = {}
     for feature, weight in found.items():
-        bucket = zlib.crc32(feature.encode()) % BUCKETS
+        bucket = zlib.crc32(feature.encode("utf-8", "replace")) % BUCKETS
         buckets[bucket] = buckets.get(bucket, 0) + weight
     return buckets
 

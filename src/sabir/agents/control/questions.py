@@ -20,7 +20,12 @@ def question_for(act: str, value: Value) -> str:
 
 
 def _limits(value: Value) -> str:
-    return " ".join(_LIMITED[name].format(f"{number:,g}") for name, number in value["propose"].items())
+    return " ".join(_LIMITED[name].format(_counted(number)) for name, number in value["propose"].items())
+
+
+def _counted(number: float) -> str:
+    """All digits of a whole number; one message an hour is a fraction of one per minute."""
+    return f"{int(number):,}" if number == int(number) else f"{number:,g}"
 
 
 def _listed(items: Sequence[str]) -> str:
