@@ -61,8 +61,20 @@ ITEMS: Mapping[str, Item] = {
         type="Restaurant", name="海の家", inLanguage="ja", openingHours=["Tu-Su 11:00-20:00"],
         description="新鮮な魚料理の店です。駐車場があります。ペットは入れません。",
     ),
+    "harbour": item(
+        type="Museum", name="Harbour Museum", startDate="2027-03-02",
+        openingHoursSpecification=[hours(["Tuesday", "Wednesday", "Thursday", "Friday"], "09:00", "17:30")],
+        description="A museum of ships in the harbour, with a sun terrace. The cafe closes at 17:00.",
+        offers={"@type": "Offer", "price": "12", "priceCurrency": "EUR"}, odd=10**400,
+        width={"@type": "QuantitativeValue", "value": 10**400, "unitText": "m"},
+    ),
 }  # fmt: skip
 TRUE = {
+    "harbour": (
+        "The museum is closed at the weekend.", "Tickets cost 12 euros.", "Tickets cost €12.", "Tickets cost EUR 12.",
+        "It takes place on March 2.", "It takes place on 2 March 2027.", "The cafe closes at 5 pm.",
+        "The cafe closes at 5:00.", "The museum has a sun terrace.", "€12",
+    ),
     "bistro": (
         "Fig & Fennel opens at 9am on Tuesday.", "It is open Tuesday to Friday from 9:00 am to 5:30 pm.",
         "It opens at 9 am and closes at 5.30pm.", "On Saturdays it is open from 10:30 to 23:00.",
@@ -93,6 +105,12 @@ TRUE = {
     "beach": ("駐車場があります。", "ペットは入れません。", "11時から20時まで営業しています。", "月曜日は定休日です。"),
 }  # fmt: skip
 FALSE = {
+    "harbour": (
+        "...", "Yes.", "No.", "The museum is open at the weekend.", "The museum is open on weekends.",
+        "The museum is open on weekdays.", "Tickets cost 12 pounds.", "Tickets cost £12.", "Tickets cost 12 dollars.",
+        "Tickets cost USD 12.", "It takes place on March 12.", "It takes place on 12 March.",
+        "The cafe closes at 5 am.", "It opens at 5:30 am on Tuesday.", "The sun terrace is closed.",
+    ),
     "bistro": (
         "It opens at 8 am.", "It opens at 9 pm.", "It is open on Monday.", "It closes at 6 pm.",
         "It opens at 9 am on Saturday.", "It is closed on Tuesday.", "Its number is 020 7946 0124.",

@@ -44,13 +44,15 @@ _DIGITS: Final = 7  # of a phone number without the codes of its country and tow
 
 class Figures(msgspec.Struct, frozen=True):
     """``clocks`` are minutes from midnight, ``hours`` full hours of which only the number is stated. A number has
-    several readings if its notation has ("1.250"), and so has a date ("2/3/2027"). ``phones`` are digits."""
+    several readings if its notation has ("1.250"), and so has a date ("2/3/2027"). ``phones`` are digits. ``exact`` are
+    the clocks that say which half of the day they mean."""
 
     clocks: frozenset[int] = frozenset()
     hours: frozenset[int] = frozenset()
     numbers: tuple[frozenset[float], ...] = ()
     phones: frozenset[str] = frozenset()
     dates: tuple[frozenset[date], ...] = ()
+    exact: frozenset[int] = frozenset()
 
 
 def figures(text: str) -> Figures:
@@ -72,11 +74,12 @@ def figures(text: str) -> Figures:
     hours = frozenset(int(match["hour"] or match["first"]) for match in _HOUR.finditer(rest))
     rest = _HOUR.sub(" - ", rest)
     clocks.update(map(_minutes, _CLOCK.finditer(rest)))
+    exact = frozenset(_minutes(match) for match in _CLOCK.finditer(rest) if match["half"] or match["word"])
     rest = _CLOCK.sub(" - ", rest)
     numbers += [_readings(match.group()) for match in _NUMBER.finditer(rest)]
     phones = frozenset(re.sub(r"\D", "", phone) for phone in found)
     iso = tuple(frozenset((day,)) for day in _stated_dates(text))
-    return Figures(frozenset(clocks), hours, tuple(numbers), phones, (*iso, *days))
+    return Figures(frozenset(clocks), hours, tuple(numbers), phones, (*iso, *days), exact)
 
 
 def of_fields(fields: Mapping[str, JSON]) -> Figures:
@@ -91,6 +94,8 @@ def of_fields(fields: Mapping[str, JSON]) -> Figures:
 
 def unsupported(said: Figures, known: Figures) -> bool:
     """Whether a text has a figure that another does not have."""
+    if not said.exact <= known.clocks:
+        return True
     if not said.clocks <= known.clocks | {(clock + _NOON) % _DAY for clock in known.clocks if clock >= _NOON + 60}:
         return True
     if not all(any(_ends_alike(phone, other) for other in known.phones) for phone in said.phones):
@@ -161,7 +166,9 @@ def leaves(value: JSON, depth: int = 0) -> Iterator[str]:
     """The texts and numbers of a value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, float):
         yield f"{value:g}" if abs(value) < 1e6 else f"{value:.2f}".removesuffix(".00")
     elif depth < _DEPTH:
         for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

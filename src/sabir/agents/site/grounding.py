@@ -26,6 +26,7 @@ from sabir.search.query.words import STOPWORDS, content_words, segmented, senten
 
 from .described import fields_of
 from .figures import Figures, figures, of_fields, unsupported
+from .money_and_dates import is_dated_alike, spends_alike
 
 _BORNE: Final = 0.7  # share of a sentence's words that its source must contain
 _READ: Final = 10_000  # characters of a text
@@ -72,8 +73,13 @@ _DAYS: Final = re.compile(
     rf"(?:\s*(?:-|–|to|through|until)\s*(?P<last>{'|'.join(sorted(_DAY_NAMES, key=len, reverse=True))})\b)?",
     re.IGNORECASE,
 )
+_WEEK: Final = re.compile(r"\bweek[- ]?(end|day)s?\b", re.IGNORECASE)
+_WORDS_TOO: Final = ("sun", "sat", "wed")  # "the sun terrace is closed"
+_ON: Final = re.compile(r"\b(?:on|every|each|and|or)\s+$", re.IGNORECASE)
 _OF_HOURS: Final = re.compile(r"\b(?:open|opens|opened|close|closes|closed|closing|opening|shut)\b", re.IGNORECASE)
-_CLOSED: Final = re.compile(r"\b(?:closed(?!\s+(?:at|by))|shut|not\s+open|isn['’]t\s+open)\b", re.IGNORECASE)
+_CLOSED: Final = re.compile(
+    r"\b(?:closed(?!\s+(?:at|by)\s+(?!(?:the\s+)?week))|shut|not\s+open|isn['’]t\s+open)\b", re.IGNORECASE
+)
 _EXCEPT: Final = re.compile(r"\b(?:except(?:\s+(?:for|on))?|apart\s+from|but\s+not)\b", re.IGNORECASE)
 _DAILY: Final = re.compile(r"\b(?:daily|every\s+day|seven\s+days)\b", re.IGNORECASE)
 _PARTS: Final = re.compile(
@@ -94,17 +100,22 @@ def grounded(written: tuple[str, int], hits: Sequence[Hit]) -> Quote | None:
 
 def _is_supported(sentence: str, hit: Hit) -> bool:
     item = hit.item
-    source = _read(f"{item.name}\n{hit.passage}\n{item.description}\n{item.text}"[:_READ] + f"\n{fields_of(item)}")
+    prose = f"{item.name}\n{hit.passage}\n{item.description}\n{item.text}"[:_READ]
+    source = _read(f"{prose}\n{fields_of(item)}")
     language = detected_language(sentence)
     english = in_english(sentence, language)
     if unsupported(figures(english), _with_fields(source.figures, item)):
         return False
     hours = _hours_hold(english, item)
     there = source.words | _licensed(item)
+    if not spends_alike(english, source.text, item) or not is_dated_alike(english, source.text, item):
+        return False
     if hours is None and not there.issuperset(_named_in_calendar(english)):
         return False
     if not _are_borne(sentence, language, there):
         return False
+    if hours is None and _CLOSED.search(english) and not _CLOSED.search(_read(prose).text):
+        return False  # only the days on which it is closed are known
     return _agrees(english, source) if hours is None else hours
 
 
@@ -114,13 +125,14 @@ class _Source(msgspec.Struct, frozen=True):
     words: frozenset[str]
     clauses: tuple[tuple[str, ...], ...]
     figures: Figures
+    text: str
 
 
 @lru_cache(maxsize=16)  # a model writes several sentences about the same items
 def _read(text: str) -> _Source:
     english = in_english(text, detected_language(text[:_LOOKED_AT]))
     found = tuple(tuple(tokens(segmented(clause))) for line in _lines(english) for clause in clauses(line))
-    return _Source(frozenset(tokens(segmented(f"{text}\n{english}"))), found, figures(english))
+    return _Source(frozenset(tokens(segmented(f"{text}\n{english}"))), found, figures(english), english)
 
 
 def _with_fields(found: Figures, item: Item) -> Figures:
@@ -142,7 +154,13 @@ def _are_borne(sentence: str, language: str, there: Collection[str]) -> bool:
     """Whether nearly all words of a sentence are in the text of the item, or state one of its fields."""
     said = in_english(sentence, language) if language == "ja" else without_idle(sentence, language)
     words = [word for word in _WORD.findall(segmented(said)) if content_words(word) and not _is_idle(word.casefold())]
+    if all(word.casefold() in _SAID_ALONE for word in words):
+        return any(map(str.isdigit, sentence))
     return sum(1 for word in words if _is_there(word, language, there)) >= _BORNE * len(words)
+
+
+# What states nothing without other words.
+_SAID_ALONE: Final = frozenset("yes no ja nein oui non sí si はい いいえ there".split())  # noqa: SIM905
 
 
 def _is_idle(word: str) -> bool:
@@ -215,11 +233,16 @@ def _verdicts(part: str, item: Item, days: Collection[str], *, closed: bool) -> 
     yield from ((day in days) is not closed for day in named)
     if named and not closed and named <= set(days):
         there = figures(" ".join(stated(item.fields, day) for day in named))
-        yield not unsupported(Figures(clocks=figures(part).clocks), there)
+        said = figures(part)
+        yield not unsupported(Figures(clocks=said.clocks, exact=said.exact), there)
 
 
 def _named_days(part: str) -> Iterator[str]:
+    for match in _WEEK.finditer(part):
+        yield from WEEKDAYS[5:] if match[1].casefold() == "end" else WEEKDAYS[:5]
     for match in _DAYS.finditer(part):
+        if match["first"] in _WORDS_TOO and not match["last"] and not _ON.search(part[: match.start()]):
+            continue
         first = WEEKDAYS.index(_DAY_NAMES[match["first"].casefold()])
         last = WEEKDAYS.index(_DAY_NAMES[match["last"].casefold()]) if match["last"] else first
         yield from (WEEKDAYS[(first + step) % 7] for step in range((last - first) % 7 + 1))

@@ -269,9 +269,10 @@ class _Collector:
             value = node.get(key)
             is_pay = field.endswith("Salary")  # its unit is the time that is paid
             if is_pay and isinstance(value, int | float) and not isinstance(value, bool):
-                self.number(field, float(value))
+                self.number(field, value)
             elif isinstance(value, int | float) and not isinstance(value, bool) and unit.casefold() in UNITS:
-                self.number(field, value * UNITS[unit.casefold()][1])
+                if abs(value) < _LARGEST:
+                    self.number(field, value * UNITS[unit.casefold()][1])
             elif value is not None:
                 self.walk(field, value, 4)
 
@@ -279,7 +280,7 @@ class _Collector:
         if isinstance(value, bool):
             self.word(field, "true" if value else "false")
         elif isinstance(value, int | float):
-            self.number(field, float(value))
+            self.number(field, value)
         elif isinstance(value, str) and value.strip():
             self.string(field, value.strip())
 
@@ -300,7 +301,7 @@ class _Collector:
             self.word(field, value)
 
     def number(self, field: str, value: float) -> None:
-        if abs(value) < 1e15:
+        if abs(value) < _LARGEST:
             self.numbers.setdefault(field.lower(), []).append(float(value))
 
     def word(self, field: str, value: str) -> None:
@@ -370,6 +371,7 @@ def _weekly(found: _Collector) -> set[str]:
     return days
 
 
+_LARGEST: Final = 1e15  # what is as large is no number to compare; an int can be too large for a float
 _OF_HOURS: Final = frozenset({"dayOfWeek", "openingHours", "name", "keywords"})
 
 
