@@ -74,8 +74,8 @@ RELATIVE = json.dumps([{"@type": "Product", "name": "Hammer", "url": "/hammer", 
 )
 def test_no_password_and_no_key_of_a_feed_are_published(body: str, name: str) -> None:
     [item] = records(body, SECRET.format(name))
-    told = f"{item.id} {item.url} {item.page} {item.fields}"
-    assert "SECRET" not in told and "pw" not in told and "s.example/" in item.page
+    published = f"{item.id} {item.url} {item.page} {item.fields}"
+    assert "SECRET" not in published and "pw" not in published and "s.example/" in item.page
 
 
 @pytest.mark.parametrize("name", ["page.html", "page.md"])

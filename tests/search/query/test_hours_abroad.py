@@ -72,13 +72,13 @@ ITEMS: list[tuple[list[str], Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "language", "told"), ITEMS)
-def test_the_lines_of_an_item_are_in_one_language(lines: list[str], language: Any, told: str) -> None:
-    assert in_words({"openingHours": lines, "inLanguage": language}) == told
+@pytest.mark.parametrize(("lines", "language", "expected"), ITEMS)
+def test_the_lines_of_an_item_are_in_one_language(lines: list[str], language: Any, expected: str) -> None:
+    assert in_words({"openingHours": lines, "inLanguage": language}) == expected
 
 
 @pytest.mark.parametrize(
-    ("days", "language", "told"),
+    ("days", "language", "expected"),
     [
         (["Lu", "Di"], "", "Sun, Mon 10:00–17:00"),
         (["Do"], "", ""),
@@ -86,9 +86,9 @@ def test_the_lines_of_an_item_are_in_one_language(lines: list[str], language: An
         (["https://schema.org/Monday", "PublicHolidays"], "it", "Mon 10:00–17:00"),
     ],
 )
-def test_the_named_days_of_an_item_are_in_one_language(days: list[str], language: str, told: str) -> None:
+def test_the_named_days_of_an_item_are_in_one_language(days: list[str], language: str, expected: str) -> None:
     row = {"dayOfWeek": days, "opens": "10:00", "closes": "17:00"}
-    assert in_words({"openingHoursSpecification": row, "inLanguage": language}) == told
+    assert in_words({"openingHoursSpecification": row, "inLanguage": language}) == expected
 
 
 def test_a_named_day_of_a_specification() -> None:
