@@ -43,6 +43,7 @@ MADE_FROM_NAMES = {
     "sabir.agents.site.sentences": "compiled into a table, which is collected",
     "sabir.agents.site.subject": "an escaped word after a word boundary",
     "sabir.agents.site.pronouns": "a table of texts, which is tested below",
+    "sabir.agents.control.opposites": "rows of words between boundaries",
     "sabir.agents.control.grammar": "over at most 2,000 tags; tests/agents/control/test_reading.py attacks each",
     "sabir.config.load": "an escaped path of the configuration",
     "sabir.guard.filters.injection": "compiled into a table, which is collected",
